@@ -28,12 +28,14 @@ use runtime::kubernetes::{ApiResources, DecodeErrors};
 use runtime::readiness::Readiness;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::args::{Args, Limits};
 use crate::fallback_waker::{FallbackWaker, StrandedQuery};
 use crate::metrics::Metrics;
+use crate::metrics::traces::TraceMetrics;
 use crate::pods::forwarder::Forwarder;
 use crate::queue::context::ThrottlerContext;
 use crate::reports::concurrency_reporter::ConcurrencyReporter;
@@ -45,6 +47,11 @@ use crate::requests::listeners::Listeners;
 use crate::requests::tcp_probes::TcpProbes;
 use crate::slots::slot_exchange::{self, SlotExchangeConfig};
 use crate::throttler::Throttler;
+use crate::traces::args::TraceSettings;
+use crate::traces::collector::{self, CollectorError};
+use crate::traces::span_export::{self, SpanExport};
+use crate::traces::trace_sink::TraceSink;
+use crate::traces::tracer::Tracer;
 use crate::workloads::{ClusterChange, Namespaces, file, kubernetes};
 
 /// Changes that may wait to be applied; the watches wait beyond that.
@@ -75,6 +82,8 @@ pub struct App {
     requests: Arc<RequestContext>,
     workers: Workers<Forwarder>,
     outlet: StatReporter,
+    /// `None` without a collector.
+    span_export: Option<SpanExport>,
 }
 
 /// Runs an activator until SIGTERM.
@@ -85,7 +94,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let stop = runtime::shutdown::on_signal().context("signals")?;
     let registry = Registry::new();
     runtime::metrics::register_build_info(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
-    let app = App::new(args.pod_name.clone(), args.limits, &args.health_check_agents, &registry)?
+    let (pod_name, traces) = (args.pod_name.clone(), args.traces.settings(&args.pod_name)?);
+    let app = App::new(pod_name, args.limits, &args.health_check_agents, traces, &registry)?
         .with_token(ProjectedToken::at(&args.token_file));
     let readiness = Readiness::default();
     let admin = proxy::listener::bind_port(args.admin_port);
@@ -182,22 +192,35 @@ fn token_guard(client: kube::Client, args: &Args) -> TokenGuard {
     TokenGuard::new(Arc::new(KubernetesReviewer::new(client)), &args.system_namespace, STATS_AUDIENCE)
 }
 
+fn tracer(
+    settings: Option<TraceSettings>,
+    metrics: &TraceMetrics,
+) -> Result<Option<(Arc<Tracer>, SpanExport)>, CollectorError> {
+    let Some(settings) = settings else { return Ok(None) };
+    let (queue, export) = span_export::channel(collector::exporter(&settings)?, metrics.clone());
+    let sink = TraceSink::new(settings.traces_per_second, queue, metrics.clone(), Instant::now());
+    Ok(Some((Arc::new(Tracer::new(settings.sampler, sink)), export)))
+}
+
 // === impl App ===
 
 impl App {
     /// An activator that reports as `pod_name`. A request is a health check if its user agent
-    /// begins with one of `health_check_agents`.
+    /// begins with one of `health_check_agents`. With `traces`, it exports spans.
     ///
     /// # Errors
-    /// When its metrics are in the registry already, or the system gives it no threads.
+    /// When its metrics are in the registry already, the settings of traces are invalid, or the
+    /// system gives it no threads.
     pub fn new(
         pod_name: String,
         limits: Limits,
         health_check_agents: &[String],
+        traces: Option<TraceSettings>,
         registry: &Registry,
     ) -> anyhow::Result<Self> {
         let metrics = Metrics::register(registry).context("metrics")?;
         let outlet = StatReporter::new(metrics.push.clone());
+        let (tracer, span_export) = tracer(traces, &metrics.traces).context("traces")?.unzip();
         let throttlers = Arc::new(ThrottlerContext {
             prober: Forwarder::default(),
             reporter: ConcurrencyReporter::new(pod_name, outlet.clone()),
@@ -213,10 +236,11 @@ impl App {
             tcp_probes: TcpProbes::default(),
             arrivals: ConnectionArrivals::default(),
             draining: AtomicBool::new(false),
+            tracer,
             workers: limits.workers(),
         });
         let workers = Workers::start((0..limits.workers()).map(Forwarder::for_worker)).context("threads")?;
-        Ok(Self { limits, throttlers, requests, workers, outlet })
+        Ok(Self { limits, throttlers, requests, workers, outlet, span_export })
     }
 
     /// Authenticates to the receivers of reports with this token.
@@ -232,8 +256,11 @@ impl App {
     }
 
     /// Runs until `stop`, then drains.
-    pub async fn run(self, sources: Sources, readiness: &Readiness, stop: CancellationToken) {
+    pub async fn run(mut self, sources: Sources, readiness: &Readiness, stop: CancellationToken) {
         let (close, connections) = (CancellationToken::new(), TaskTracker::new());
+        let drained = CancellationToken::new();
+        let exported = self.span_export.take().map(|export| export.run(drained.clone()));
+        let exported = exported.map(|run| AbortOnDropHandle::new(tokio::spawn(run)));
         let options = ServerOptions {
             header_read_timeout: self.limits.header_timeout,
             drain_timeout: self.limits.drain_timeout,
@@ -263,6 +290,11 @@ impl App {
         tokio::select! {
             _ = work => tracing::error!("a task ended unexpectedly, stopping"),
             () = end => {}
+        }
+        drained.cancel();
+        if let Some(exported) = exported {
+            // An error is a panic, which was logged.
+            let _ = exported.await;
         }
     }
 

@@ -13,6 +13,7 @@ use proxy::health_checks;
 use proxy::tcp::IdleTimeouts;
 use proxy::workers;
 
+use crate::traces::args::TraceArgs;
 use crate::workloads::Workload;
 
 /// Holds requests for workloads at zero, wakes the workloads, and forwards the requests to their
@@ -84,6 +85,9 @@ pub struct Args {
 
     #[command(flatten)]
     pub limits: Limits,
+
+    #[command(flatten)]
+    pub traces: TraceArgs,
 
     #[command(flatten)]
     pub telemetry: runtime::telemetry::LogArgs,

@@ -24,4 +24,5 @@ pub mod reports;
 pub mod requests;
 pub mod slots;
 pub mod throttler;
+pub mod traces;
 pub mod workloads;

@@ -3,6 +3,7 @@
 pub mod fallback_waker;
 pub mod push;
 pub mod slot_exchange;
+pub mod traces;
 pub mod workload;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use runtime::metrics::MetricDescription;
 use crate::metrics::fallback_waker::FallbackWakerMetrics;
 use crate::metrics::push::PushMetrics;
 use crate::metrics::slot_exchange::SlotExchangeMetrics;
+use crate::metrics::traces::TraceMetrics;
 use crate::metrics::workload::{WorkloadFamilies, WorkloadMetrics};
 
 /// Describes every family of the process, for the reference page of metrics.
@@ -42,6 +44,8 @@ pub struct Metrics {
     pub slot_exchange: SlotExchangeMetrics,
     /// Wakes by the fallback waker.
     pub fallback_waker: FallbackWakerMetrics,
+    /// Export of spans.
+    pub traces: TraceMetrics,
     /// Watched objects that could not be decoded.
     pub decode_errors: DecodeErrors,
 }
@@ -59,6 +63,7 @@ impl Metrics {
             push: PushMetrics::register(registry)?,
             slot_exchange: SlotExchangeMetrics::register(registry)?,
             fallback_waker: FallbackWakerMetrics::register(registry)?,
+            traces: TraceMetrics::register(registry)?,
             decode_errors: DecodeErrors::register(registry, "activator")?,
         }))
     }
@@ -84,6 +89,6 @@ mod tests {
         for name in ["cold_start_seconds", "fallback_wakes_total", "held_requests", "requests_total"] {
             assert!(names.contains(&format!("rouse_activator_{name}")), "{names:?}");
         }
-        assert_eq!(names.len(), 14, "{names:?}");
+        assert_eq!(names.len(), 16, "{names:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! The activator in the path of a workload: reports, health checks, reconnects and draining.
+//! The activator in the path of a workload: claims of ports, reports, health checks, reconnects and
+//! draining.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(unreachable_pub, missing_debug_implementations, reason = "shared by test files, not published")]
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use activator::args::Limits;
 use activator::workloads::no_wake::NoWake;
-use autoscaler::contract::{PROBE_HEADER, WORKLOAD_HEADER};
+use autoscaler::contract::{PROBE_ACTIVATOR, PROBE_HEADER, WORKLOAD_HEADER};
 use autoscaler::settings::NoWakeResponse;
 use bytes::Bytes;
 use http::Request;
@@ -19,7 +20,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use support::pod::FakePod;
 use support::receiver::Receiver;
-use support::{Harness, LIMITS, eventually, key, within};
+use support::{Harness, LIMITS, ReceivedResponse, client, eventually, key, within};
 use tokio::net::TcpStream;
 
 const POD: &str = "127.0.0.2";
@@ -431,4 +432,33 @@ async fn drain_ends_while_connections_still_arrive() {
     })
     .await;
     within("the end", harness.running).await.unwrap();
+}
+
+/// The workload to which the harness' port leads; `None` while it is closed.
+async fn workload_of_port(harness: &Harness) -> Option<String> {
+    let probe = Request::get(harness.url("/")).header(PROBE_HEADER, PROBE_ACTIVATOR);
+    let probe = probe.body(Full::<Bytes>::default()).unwrap();
+    let response = ReceivedResponse::of(client().request(probe).await.ok()?).await;
+    Some(response.header(WORKLOAD_HEADER).to_owned())
+}
+
+#[tokio::test]
+async fn first_claim_keeps_the_port_until_it_ends() {
+    let harness = Harness::start().await;
+    harness.another_at("thief", harness.port).await;
+    // Its port opens after the change before it is applied.
+    harness.another("witness-1").await;
+    for _ in 0..20 {
+        assert_eq!(workload_of_port(&harness).await.as_deref(), Some("shop/web"));
+    }
+    harness.adapt(|workload| workload.ports.clear()).await;
+    eventually("the other claim has the port", || async {
+        workload_of_port(&harness).await.as_deref() == Some("shop/thief")
+    })
+    .await;
+    // It comes back, behind the claim that lasted.
+    harness.adapt(|_| {}).await;
+    harness.another_at("last", harness.port).await;
+    harness.another("witness-2").await;
+    assert_eq!(workload_of_port(&harness).await.as_deref(), Some("shop/thief"));
 }

@@ -1,5 +1,5 @@
-//! What a held request waited for: for its client, a histogram, the reports of wakes and of slow
-//! wakes.
+//! What a held request waited for: for its client, a histogram, its spans, the reports of wakes and
+//! of slow wakes.
 //!
 //! ```text
 //! received ─► poke sent ─► pod seen ─► scheduled ─► address seen ─► verified ─► forwarded ─► response head
@@ -122,16 +122,22 @@ impl ColdStartTrace {
 
     /// How long a phase took; `None` if its beginning or end was not seen.
     pub fn duration(&self, phase: ColdStartPhase) -> Option<Duration> {
-        Some(match phase {
-            ColdStartPhase::Hold => self.forwarded.saturating_duration_since(self.received),
-            ColdStartPhase::Poke => self.since_received(self.poked?),
-            ColdStartPhase::Create => self.since_received(self.appeared?),
-            ColdStartPhase::Schedule => self.between(self.appeared?, self.scheduled?),
-            ColdStartPhase::Start => self.between(self.scheduled?, self.seen),
-            ColdStartPhase::Pod => self.since_received(self.seen),
-            ColdStartPhase::Probe => self.between(self.seen, self.verified),
-            ColdStartPhase::Forward => self.answered.saturating_duration_since(self.forwarded),
-        })
+        self.interval(phase).map(|(from, to)| to.saturating_duration_since(from))
+    }
+
+    /// When a phase began and ended while the request was there; `None` if either was not seen.
+    pub fn interval(&self, phase: ColdStartPhase) -> Option<(Instant, Instant)> {
+        let (from, to) = match phase {
+            ColdStartPhase::Hold => (self.received, self.forwarded),
+            ColdStartPhase::Poke => (self.received, self.poked?),
+            ColdStartPhase::Create => (self.received, self.appeared?),
+            ColdStartPhase::Schedule => (self.appeared?, self.scheduled?),
+            ColdStartPhase::Start => (self.scheduled?, self.seen),
+            ColdStartPhase::Pod => (self.received, self.seen),
+            ColdStartPhase::Probe => (self.seen, self.verified),
+            ColdStartPhase::Forward => (self.forwarded, self.answered),
+        };
+        Some((from.max(self.received), to.max(self.received)))
     }
 
     /// The trace as a report; `now` is the wall clock in Unix milliseconds at `answered`.
@@ -152,10 +158,6 @@ impl ColdStartTrace {
 
     fn since_received(&self, moment: Instant) -> Duration {
         moment.saturating_duration_since(self.received)
-    }
-
-    fn between(&self, from: Instant, to: Instant) -> Duration {
-        to.saturating_duration_since(from.max(self.received))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the handlers of all leased ports share.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use proxy::health_checks::HealthChecks;
@@ -8,6 +9,7 @@ use proxy::tcp::IdleTimeouts;
 use crate::requests::at_zero::waiting_page::WaitingPage;
 use crate::requests::connection_arrivals::ConnectionArrivals;
 use crate::requests::tcp_probes::TcpProbes;
+use crate::traces::tracer::Tracer;
 
 /// Shared by every handler of the process.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub struct RequestContext {
     pub arrivals: ConnectionArrivals,
     /// Set when the process stops. Responses then carry the signal to reconnect.
     pub draining: AtomicBool,
+    /// Traces requests; `None` without a collector.
+    pub tracer: Option<Arc<Tracer>>,
     /// Worker threads of the data path.
     pub workers: usize,
 }

@@ -70,6 +70,12 @@ pub fn respond(error: &RequestError, workload: &Key) -> Response<Full<Bytes>> {
     response
 }
 
+/// The status and the reason of that response.
+pub(super) fn status_and_reason(error: &RequestError) -> (StatusCode, &'static str) {
+    let Problem { status, reason, .. } = problem(error);
+    (status, reason)
+}
+
 fn problem(error: &RequestError) -> Problem {
     let (status, reason, retry) = match error {
         RequestError::Rejected(Rejection::QueueFull { .. }) => {

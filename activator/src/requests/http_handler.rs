@@ -40,7 +40,7 @@ use crate::pods::pod_tracker::PodTracker;
 use crate::queue::rejection::Rejection;
 use crate::queue::slot_queue::SlotPermit;
 use crate::queue::workload_throttler::WorkloadThrottler;
-use crate::reports::cold_start::SERVER_TIMING;
+use crate::reports::cold_start::{ColdStartTrace, SERVER_TIMING};
 use crate::requests::activator_probe;
 use crate::requests::at_zero::UncountedRequest;
 use crate::requests::context::RequestContext;
@@ -195,13 +195,15 @@ impl HttpHandler {
         loop {
             let mut slot = match request.granted.take() {
                 Some(slot) => slot,
-                None => self.acquire(&request, deadline).await?,
+                None => {
+                    let acquired = self.acquire(&request, deadline).await;
+                    acquired.map_err(|error| request.fail(error))?
+                }
             };
             request.held |= slot.waited();
             slot.pod().mark(&mut request.head.headers);
             request.observed = self.workload.observe(slot.pod());
-            // Read only for a trace.
-            let forwarded = request.held.then(Instant::now);
+            let forwarded = request.begin_forward();
             let sent = if request.timer.has_timeouts() {
                 // Boxed: otherwise the future of every request would be larger.
                 Box::pin(self.send_within_timeouts(&mut request, &mut slot, forwarder)).await
@@ -215,15 +217,15 @@ impl HttpHandler {
             match sent {
                 Ok(mut response) => {
                     gateway::prepare_response(&mut response, request.upgrade.is_some())
-                        .map_err(ForwardError::from)?;
+                        .map_err(|invalid| request.fail(ForwardError::from(invalid)))?;
                     if let Some(forwarded) = forwarded {
-                        self.add_server_timing(&mut response, &request, &slot, forwarded);
+                        self.trace(&mut response, &mut request, &slot, forwarded);
                     }
                     return Ok(request.into_response(response, slot));
                 }
                 Err(error @ ForwardError::OtherPod) if !request.body.is_whole() => {
                     self.workload.eject(slot);
-                    return Err(error.into());
+                    return Err(request.fail(error));
                 }
                 Err(
                     error @ (ForwardError::Unreachable(_)
@@ -232,10 +234,10 @@ impl HttpHandler {
                 ) if request.resends < MAX_RESENDS && Instant::now() < deadline => {
                     tracing::debug!(workload = %self.workload.key(), pod = %slot.pod().ip, %error, "pod ejected");
                     self.workload.eject(slot);
-                    request.held = true;
+                    request.hold_again();
                     request.resends += u32::from(!matches!(error, ForwardError::Unreachable(_)));
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(request.fail(error)),
             }
         }
     }
@@ -255,6 +257,8 @@ impl HttpHandler {
         self.workload.probe_if_wanted();
         prepare_for_pod(&mut *request, addresses);
         let (head, body) = (*request).into_parts();
+        let tracer = self.context.tracer.as_ref();
+        let trace = tracer.and_then(|tracer| tracer.begin(&head, self.workload.key(), received));
         let body_size = body.size_hint().upper();
         let timer = self.workload.start_timer(worker, received);
         let body = held_body(body, &timer);
@@ -271,6 +275,7 @@ impl HttpHandler {
             memory,
             held: false,
             resends: 0,
+            trace,
         }))
     }
 
@@ -326,16 +331,25 @@ impl HttpHandler {
         pod.address(&self.port.load()).ok_or(ForwardError::NoPort)
     }
 
-    fn add_server_timing<B>(
+    /// Records what a held request waited for, and ends the trace of a sampled one.
+    fn trace<B>(
         &self,
         response: &mut Response<B>,
-        request: &PendingRequest,
+        request: &mut PendingRequest,
         slot: &SlotPermit,
         forwarded: Instant,
     ) {
-        let trace = self.workload.trace_cold_start(request.received, slot.pod(), forwarded);
-        if let Some(timing) = trace.server_timing() {
+        let (received, pod) = (request.received, slot.pod());
+        let phases = if request.held {
+            self.workload.trace_cold_start(received, pod, forwarded)
+        } else {
+            ColdStartTrace::of(received, None, None, pod, forwarded)
+        };
+        if let Some(timing) = phases.server_timing().filter(|_| request.held) {
             response.headers_mut().append(SERVER_TIMING, timing);
+        }
+        if let Some(trace) = request.trace.take() {
+            trace.answer(response.status(), pod.ip, phases);
         }
     }
 

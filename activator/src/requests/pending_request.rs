@@ -20,7 +20,9 @@ use crate::queue::slot_queue::SlotPermit;
 use crate::reports::pod_observer::ObservedRequest;
 use crate::reports::request_counter::CountedRequest;
 use crate::requests::at_zero::local_body::LocalBody;
+use crate::requests::error_response::{self, RequestError};
 use crate::requests::upgrade::Upgrade;
+use crate::traces::request_trace::RequestTrace;
 
 /// The body of a pod's response, or one made by this process.
 pub type HandlerBody = Either<TimedResponseBody<ResponseGuard>, LocalBody>;
@@ -63,6 +65,8 @@ pub(super) struct PendingRequest {
     pub(super) held: bool,
     /// How often it was sent again.
     pub(super) resends: u32,
+    /// If it is sampled.
+    pub(super) trace: Option<Box<RequestTrace>>,
 }
 
 // === impl ResponseGuard ===
@@ -99,6 +103,43 @@ impl PendingRequest {
             // The tunnel holds slot and count; a 101 has no body.
             None => response.map(|_| Either::Right(Either::Left(Full::default()))),
         }
+    }
+
+    /// The moment at which it is sent to a pod; `None` if nothing is measured from there.
+    pub(super) fn begin_forward(&mut self) -> Option<Instant> {
+        if !self.held && self.trace.is_none() {
+            return None;
+        }
+        let now = Instant::now();
+        if let Some(trace) = &mut self.trace {
+            trace.forward(now, self.held, &mut self.head.headers);
+        }
+        Some(now)
+    }
+
+    /// The pod did not take it.
+    pub(super) fn hold_again(&mut self) {
+        self.held = true;
+        if let Some(trace) = &mut self.trace {
+            trace.hold_again();
+        }
+    }
+
+    /// Ends its trace with the waiting page.
+    pub(super) fn end_with_waiting_page(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.fail(StatusCode::SERVICE_UNAVAILABLE, "WaitingPage");
+        }
+    }
+
+    /// Ends its trace with this error, which is returned.
+    pub(super) fn fail(&mut self, error: impl Into<RequestError>) -> RequestError {
+        let error = error.into();
+        if let Some(trace) = &mut self.trace {
+            let (status, reason) = error_response::status_and_reason(&error);
+            trace.fail(status, reason);
+        }
+        error
     }
 
     /// The attempt ended with the pod's response.

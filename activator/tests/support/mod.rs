@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod collector;
 pub mod group;
 pub mod pod;
 pub mod receiver;
@@ -19,6 +20,7 @@ use activator::app::{App, Sources};
 use activator::args::Limits;
 use activator::requests::tcp_probes::TcpProbes;
 use activator::slots::slot_exchange::SlotExchangeConfig;
+use activator::traces::args::TraceSettings;
 use activator::workloads::containers::{AppPort, Containers};
 use activator::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 use autoscaler::contract::selector::Selector;
@@ -86,7 +88,12 @@ impl Harness {
         limits: Limits,
         adapt: impl FnOnce(&mut Workload),
     ) -> Self {
-        Self::beside(None, Some(resources), free_port(), limits, adapt).await
+        Self::beside(None, Some(resources), None, free_port(), limits, adapt).await
+    }
+
+    /// An activator that exports spans.
+    pub async fn with_traces(traces: TraceSettings) -> Self {
+        Self::beside(None, None, Some(traces), free_port(), LIMITS, |_| {}).await
     }
 
     /// One of several, with pods that listen on `pod_port`.
@@ -96,12 +103,13 @@ impl Harness {
         limits: Limits,
         adapt: impl FnOnce(&mut Workload),
     ) -> Self {
-        Self::beside(slot_exchange, None, pod_port, limits, adapt).await
+        Self::beside(slot_exchange, None, None, pod_port, limits, adapt).await
     }
 
     async fn beside(
         slot_exchange: Option<SlotExchangeConfig>,
         fallback_waker: Option<ApiResources>,
+        traces: Option<TraceSettings>,
         pod_port: u16,
         limits: Limits,
         adapt: impl FnOnce(&mut Workload),
@@ -111,7 +119,7 @@ impl Harness {
         let (zero, zero_scalers) = watch::channel(BTreeSet::new());
         let agents = ["LoadBalancer/".to_owned()];
         let (registry, readiness, stop) = (Registry::new(), Readiness::default(), CancellationToken::new());
-        let app = App::new("activator-1".into(), limits, &agents, &registry).unwrap();
+        let app = App::new("activator-1".into(), limits, &agents, traces, &registry).unwrap();
         let tcp_probes = app.tcp_probes();
         let (ready, stopped) = (readiness.clone(), stop.clone());
         let sources = Sources {
@@ -208,6 +216,12 @@ impl Harness {
     /// A pod of the workload is seen at `ip`.
     pub async fn pod_seen(&self, ip: &str, ready: bool) {
         self.pod_of("web", ip, ready).await;
+    }
+
+    /// A pod of the workload is seen that has no address yet.
+    pub async fn pod_starting(&self, ip: &str, scheduled: bool) {
+        let pod = Pod { injected: true, ip: None, scheduled, ..scheduled_pod("web", ip, false) };
+        self.changes.send(ClusterChange::Pod(pod_key(ip), Some(pod))).await.unwrap();
     }
 
     pub async fn pod_of(&self, workload: &str, ip: &str, ready: bool) {

@@ -24,7 +24,8 @@ use super::DEADLINE;
 use super::work_log::{self, Work};
 
 /// Refuses what is for another pod, as a queue-proxy does; a plain one has no queue-proxy. Answers `/echo` with the request's body as it arrives, `/upgrade` and `/tunnel` with an echoing
-/// tunnel, and everything else with its address once it is released.
+/// tunnel, and everything else with its address once it is released. Every response has the trace
+/// context of its request.
 pub struct FakePod {
     state: Arc<PodState>,
     _stop: DropGuard,
@@ -232,11 +233,15 @@ impl PodState {
     async fn serve(self: &Arc<Self>, request: Request<IncomingBody>) -> Response<Body> {
         self.served.fetch_add(1, Ordering::SeqCst);
         let running = Running::new(self.clone());
-        match request.uri().path() {
+        let context = request.headers().iter().filter(|(name, _)| name.as_str().starts_with("trace"));
+        let context: Vec<_> = context.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let mut response = match request.uri().path() {
             "/echo" => Response::new(Either::Right(Either::Left(request.into_body()))),
             "/upgrade" | TUNNEL_PATH => upgrade(request, running),
             _ => self.when_release(request).await,
-        }
+        };
+        response.headers_mut().extend(context);
+        response
     }
 
     async fn when_release(&self, request: Request<IncomingBody>) -> Response<Body> {

@@ -42,6 +42,17 @@ func customMetrics(name string) edit {
         ports:`}
 }
 
+func activatorVariables() edit {
+	return edit{"Deployment activator", `        ports:`, `        {{- with .Values.activator.traces.endpoint }}
+        - name: OTEL_EXPORTER_OTLP_ENDPOINT
+          value: {{ . | quote }}
+        {{- end }}
+        {{- with .Values.activator.env }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+        ports:`}
+}
+
 // uninstall has the edits of the Job that runs before a release is deleted. It is the zero-scaler's program.
 func uninstall() []edit {
 	return images("Job uninstall", "zero-scaler", "zeroScaler")

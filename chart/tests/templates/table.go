@@ -52,6 +52,7 @@ var manifests = []manifest{
 			"PodDisruptionBudget activator":                     severalReplicas("activator"),
 		},
 		edits: append(deployment("activator", "activator", `include "rouse.activatorReplicas" .`),
+			activatorVariables(),
 			edit{"HorizontalPodAutoscaler activator", `(  minReplicas): \d+`, `$1: {{ .Values.activator.replicas }}`},
 			edit{"HorizontalPodAutoscaler activator", `(  maxReplicas): \d+`, `$1: {{ .Values.activator.maxReplicas }}`},
 		),

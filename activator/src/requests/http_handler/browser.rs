@@ -47,13 +47,14 @@ impl HttpHandler {
         forwarder: &Forwarder,
     ) -> Response<HandlerBody> {
         let result = match self.admit(request, addresses, forwarder.worker()) {
-            Ok(request) if browser == BrowserRequest::Retry => self.wait_for_pod(&request).await,
+            Ok(mut request) if browser == BrowserRequest::Retry => self.wait_for_pod(&mut request).await,
             Ok(mut request) => match self.hold_browser(&mut request).await {
                 Ok(()) => self.serve(request, forwarder).await,
                 Err(NotServed::Failed(error)) => Err(error),
                 // Its status is no failure of the workload, so it is not counted by it.
                 Err(NotServed::WaitingPage) => {
                     self.workload.metrics().waiting_page();
+                    request.end_with_waiting_page();
                     return self.context.waiting_page.respond(self.workload.key()).map(Either::Right);
                 }
             },
@@ -72,14 +73,14 @@ impl HttpHandler {
 
     /// Holds a browser until it has a slot, or has no pod for too long.
     async fn hold_browser(&self, request: &mut PendingRequest) -> Result<(), NotServed> {
-        let slot = tokio::select! {
+        let acquired = tokio::select! {
             biased;
-            slot = self.acquire(request, self.deadline(request)) => slot?,
+            acquired = self.acquire(request, self.deadline(request)) => acquired,
             () = self.without_pod_after(request.received + self.context.waiting_page.after()) => {
                 return Err(NotServed::WaitingPage);
             }
         };
-        request.granted = Some(slot);
+        request.granted = Some(acquired.map_err(|error| request.fail(error))?);
         Ok(())
     }
 
@@ -94,11 +95,16 @@ impl HttpHandler {
 
     /// The response to a retry of the waiting page, when a pod could serve it. Its wake is traced from
     /// this retry on, since the request that got the page has ended.
-    async fn wait_for_pod(&self, request: &PendingRequest) -> Result<Response<HandlerBody>, RequestError> {
-        let slot = self.acquire(request, self.deadline(request)).await?;
+    async fn wait_for_pod(
+        &self,
+        request: &mut PendingRequest,
+    ) -> Result<Response<HandlerBody>, RequestError> {
+        let acquired = self.acquire(request, self.deadline(request)).await;
+        let slot = acquired.map_err(|error| request.fail(error))?;
+        request.held = slot.waited();
         let mut response = waiting_page::respond_to_retry().map(Either::Right);
-        if slot.waited() {
-            self.add_server_timing(&mut response, request, &slot, Instant::now());
+        if let Some(now) = request.begin_forward() {
+            self.trace(&mut response, request, &slot, now);
         }
         Ok(response)
     }

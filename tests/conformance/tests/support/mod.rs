@@ -110,7 +110,7 @@ impl Activator {
             slot_exchange: None,
         };
         let registry = Registry::new();
-        let app = activator::app::App::new("activator".into(), limits, &[], &registry).unwrap();
+        let app = activator::app::App::new("activator".into(), limits, &[], None, &registry).unwrap();
         let run = AbortOnDrop(tokio::spawn(async move {
             app.run(sources, &Readiness::default(), CancellationToken::new()).await;
         }));
