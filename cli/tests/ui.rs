@@ -165,6 +165,35 @@ async fn list_follows_the_cluster() {
 }
 
 #[tokio::test]
+async fn list_and_workload_have_savings_until_now_which_do_not_change_with_each_poll() {
+    let api = shop();
+    let savings = json!({
+        "since": "2026-01-01T00:00:00Z", "podSeconds": 7250, "cpuMilliSeconds": 1_800_000,
+        "memoryMebibyteSeconds": -3_686_400,
+    });
+    put_workload(&api, "web", json!({"phase": "Active", "replicas": 3, "savings": savings}));
+    let page = Served::start(api).await;
+    let list = page.list_until(|list| list["workloads"][1]["savedPodHours"].is_number()).await;
+    let web = &list["workloads"][1];
+    let hours = ["savedPodHours", "savedCpuHours", "savedMemoryGibHours"].map(|key| web[key].as_f64());
+    assert_eq!(hours, [Some(2.01), Some(0.5), Some(-1.0)], "rounded down to hundredths");
+    assert!(list["workloads"][0].get("savedPodHours").is_none(), "no account: {list}");
+    let at_zero = json!({
+        "since": "2026-01-01T00:00:00Z", "atZeroSince": "2026-01-01T00:00:00Z", "podCpuMilli": 250,
+        "podMemoryMebibytes": 64,
+    });
+    put_workload(&page.api, "web", json!({"phase": "AtZero", "replicas": 0, "savings": at_zero}));
+    page.list_until(|list| list["workloads"][1]["state"] == "AtZero").await;
+    let (_, view) = page.get("api/workloads/shop/web").await;
+    let (_, later) = page.get("api/workloads/shop/web").await;
+    let of = |view: &Value, key: &str| view["row"][key].as_f64().unwrap();
+    let (pods, cpus) = (of(&view, "savedPodHours"), of(&view, "savedCpuHours"));
+    assert!(pods > 1.0 && (cpus - pods / 4.0).abs() < 0.02, "the present phase counts: {view}");
+    // Two polls may be on both sides of a hundredth.
+    assert!(of(&later, "savedPodHours") - pods < 0.02, "{later}");
+}
+
+#[tokio::test]
 async fn list_without_loads_has_the_reason() {
     let api = shop();
     let page = Served::start(api.clone()).await;

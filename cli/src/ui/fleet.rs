@@ -6,6 +6,7 @@ use std::sync::Arc;
 use autoscaler::Key;
 use autoscaler::api::PodAutoscaler;
 use futures::{StreamExt, pin_mut};
+use jiff::Timestamp;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::Store;
 use kube::runtime::reflector::store::Writer;
@@ -113,12 +114,14 @@ impl Fleet {
     /// The row of a workload, with its load.
     pub(super) async fn row(&self, key: &Key, object: &DeserializeGuard<PodAutoscaler>) -> WorkloadRow {
         let loads = self.loads.get(&self.session).await;
-        row(key, object, loads.as_ref().as_ref().ok().and_then(|loads| loads.get(key)))
+        let load = loads.as_ref().as_ref().ok().and_then(|loads| loads.get(key));
+        row(key, object, load, Timestamp::now())
     }
 
     /// All workloads, by namespace and name.
     pub(super) async fn list(&self) -> FleetView {
         let loads = self.loads.get(&self.session).await;
+        let now = Timestamp::now();
         let mut workloads: Vec<FleetRow> = Vec::new();
         for object in self.autoscalers.state() {
             let meta = object.meta();
@@ -126,7 +129,7 @@ impl Fleet {
             let key = Key::new(namespace, name);
             let load = loads.as_ref().as_ref().ok().and_then(|loads| loads.get(&key));
             let problems = object.0.as_ref().map_or(1, |autoscaler| self.problems(autoscaler));
-            workloads.push(FleetRow { row: row(&key, &object, load), problems });
+            workloads.push(FleetRow { row: row(&key, &object, load, now), problems });
         }
         let name = |row: &FleetRow| (row.row.namespace.clone(), row.row.name.clone());
         workloads.sort_by_cached_key(name);
@@ -152,9 +155,10 @@ fn row(
     key: &Key,
     object: &DeserializeGuard<PodAutoscaler>,
     load: Option<&autoscaler::history::CurrentSample>,
+    now: Timestamp,
 ) -> WorkloadRow {
     match &object.0 {
-        Ok(autoscaler) => WorkloadRow::of_sample(key, autoscaler, load),
+        Ok(autoscaler) => WorkloadRow::of_sample(key, autoscaler, load, now),
         Err(undecodable) => WorkloadRow::undecodable(key, undecodable.error.clone()),
     }
 }

@@ -4,6 +4,7 @@ use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, PodAutoscalerStatus, ScheduleStatus, WorkloadPhase};
 use autoscaler::history::CurrentSample;
 use autoscaler::scaling::readable::CompactNumber;
+use autoscaler::scaling::savings::ResourceTime;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -57,6 +58,14 @@ pub struct WorkloadRow {
     pub missing: Option<String>,
 }
 
+/// What a workload saved, in hours.
+#[derive(Clone, Copy)]
+struct SavedHours {
+    pods: f64,
+    cpus: f64,
+    memory_gib: f64,
+}
+
 // === impl WorkloadRow ===
 
 impl WorkloadRow {
@@ -75,7 +84,7 @@ impl WorkloadRow {
             Err(error) => Some(error.clone()),
         };
         let report = report.ok();
-        let saved = status.savings.as_ref().map(|savings| savings.at(now));
+        let saved = status.savings.as_ref().map(|savings| SavedHours::of(savings.at(now)));
         let newest = report.and_then(WhyReport::newest);
         Self {
             ready: report.map(|report| report.pods.ready),
@@ -84,17 +93,24 @@ impl WorkloadRow {
             target: report.and_then(WhyReport::target),
             decided: newest.and_then(|decision| decision.desired),
             panicking: newest.is_some_and(|decision| decision.panicking),
-            saved_pod_hours: saved.map(|saved| saved.pod_seconds as f64 / HOUR),
-            saved_cpu_hours: saved.map(|saved| saved.cpu_milli_seconds as f64 / 1000.0 / HOUR),
-            saved_memory_gib_hours: saved.map(|saved| saved.memory_mib_seconds as f64 / 1024.0 / HOUR),
             missing,
-            ..Self::of_status(key, status)
+            ..Self::of_status(key, status).with_savings(saved)
         }
     }
 
     /// The row of a PodAutoscaler with its present load, if the metrics-adapter has one.
-    pub fn of_sample(key: &Key, workload: &PodAutoscaler, current: Option<&CurrentSample>) -> Self {
-        let status = Self::of_status(key, workload.status.clone().unwrap_or_default());
+    ///
+    /// `now` ends the account of its savings, whose hours are rounded down to hundredths: a page would
+    /// otherwise change with each poll.
+    pub fn of_sample(
+        key: &Key,
+        workload: &PodAutoscaler,
+        current: Option<&CurrentSample>,
+        now: Timestamp,
+    ) -> Self {
+        let status = workload.status.clone().unwrap_or_default();
+        let saved = status.savings.as_ref().map(|savings| SavedHours::of(savings.at(now)).rounded_down());
+        let status = Self::of_status(key, status).with_savings(saved);
         let Some(current) = current else { return status };
         Self {
             ready: Some(current.sample.ready),
@@ -141,6 +157,15 @@ impl WorkloadRow {
         }
     }
 
+    fn with_savings(self, saved: Option<SavedHours>) -> Self {
+        Self {
+            saved_pod_hours: saved.map(|saved| saved.pods),
+            saved_cpu_hours: saved.map(|saved| saved.cpus),
+            saved_memory_gib_hours: saved.map(|saved| saved.memory_gib),
+            ..self
+        }
+    }
+
     /// The load of one ready pod.
     pub fn load_per_pod(&self) -> Option<f64> {
         let pods = self.ready.filter(|&pods| pods > 0)?;
@@ -151,6 +176,23 @@ impl WorkloadRow {
     pub fn utilization(&self) -> Option<f64> {
         let target = self.target.filter(|&target| target > 0.0)?;
         Some(100.0 * self.load_per_pod()? / target)
+    }
+}
+
+// === impl SavedHours ===
+
+impl SavedHours {
+    fn of(saved: ResourceTime) -> Self {
+        Self {
+            pods: saved.pod_seconds as f64 / HOUR,
+            cpus: saved.cpu_milli_seconds as f64 / 1000.0 / HOUR,
+            memory_gib: saved.memory_mib_seconds as f64 / 1024.0 / HOUR,
+        }
+    }
+
+    fn rounded_down(self) -> Self {
+        let round = |hours: f64| (hours * 100.0).floor() / 100.0;
+        Self { pods: round(self.pods), cpus: round(self.cpus), memory_gib: round(self.memory_gib) }
     }
 }
 

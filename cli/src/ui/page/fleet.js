@@ -4,7 +4,7 @@
 // differs, so a thousand workloads cost milliseconds.
 
 import { element, setAttribute, setText } from "./dom.js";
-import { UNKNOWN, count, load, number, percent, utilization } from "./format.js";
+import { UNKNOWN, count, load, number, percent, savings, utilization } from "./format.js";
 
 const STATES = ["Active", "Waking", "AtZero", "Paused", "Degraded", "Pending"];
 /** Changes of states that are announced one by one; more are counted. */
@@ -34,6 +34,7 @@ export function fleetView(announce) {
 
   const heading = element("h1", { tabindex: -1 }, "Workloads");
   const summary = element("ul", { class: "summary" });
+  const saved = element("p", { class: "note saved", hidden: "" });
   const filter = element("input", { type: "search", id: "filter", autocomplete: "off", oninput: arrange });
   const state = element(
     "select",
@@ -52,6 +53,7 @@ export function fleetView(announce) {
     {},
     heading,
     summary,
+    saved,
     element(
       "form",
       { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
@@ -145,6 +147,13 @@ export function fleetView(announce) {
       setText(fact.firstChild, whole(Number(value)));
       setAttribute(fact, "class", label === "with problems" && value > 0 ? "problem" : null);
     });
+    saved.hidden = workloads.every((row) => row.savedPodHours === undefined);
+    const hours = savings(
+      total((row) => row.savedPodHours),
+      total((row) => row.savedCpuHours),
+      total((row) => row.savedMemoryGibHours),
+    );
+    setText(saved, `Saved at zero, against one pod of each workload at all times: ${hours}`);
   }
 
   /** Shows the rows that pass the filter, in order. Moves no row if neither has changed. */

@@ -19,6 +19,13 @@ export function percent(value) {
   return isNumber(value) ? `${Math.round(100 * value)} %` : UNKNOWN;
 }
 
+/** Saved hours, rounded down to tenths. Those of requests are left out if both are 0: some pods have no known requests. */
+export function savings(pods, cpus, memoryGib) {
+  const hours = (value, unit) => `${coarse.format(Math.floor(value * 10) / 10)} ${unit}`;
+  const ofRequests = cpus || memoryGib ? `, ${hours(cpus, "CPU-hours")}, ${hours(memoryGib, "GiB-hours")}` : "";
+  return hours(pods, "pod-hours") + ofRequests;
+}
+
 /** A load with its unit: requests in flight, or requests per second. */
 export function load(value, metric) {
   if (!isNumber(value)) return UNKNOWN;

@@ -2,7 +2,7 @@
 
 import { hourCharts } from "./charts.js";
 import { element, replaceIfChanged, setAttribute, setText, table } from "./dom.js";
-import { UNKNOWN, age, clock, load, number, percent, utilization } from "./format.js";
+import { UNKNOWN, age, clock, load, number, percent, savings, utilization } from "./format.js";
 import { wakeList } from "./wakes.js";
 
 /** Characters from which on a fact takes the width of three. */
@@ -93,6 +93,9 @@ function factsOf(view) {
     ["Scales", text(view.target)],
     ["Service", text(view.service)],
   ];
+  if (row.savedPodHours !== undefined) {
+    entries.push(["Saved at zero, against one pod", savings(row.savedPodHours, row.savedCpuHours, row.savedMemoryGibHours)]);
+  }
   if (row.load === null && row.missing) entries.push(["No load", row.missing]);
   if (learning) {
     const learned = learning.target === null ? "none yet" : number(learning.target);

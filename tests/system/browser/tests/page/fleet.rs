@@ -104,8 +104,12 @@ pub(crate) fn put_fleet(api: &FakeApi) {
         let pods = (load / 70.0).ceil() as u32;
         let status = match (namespace, name, pods) {
             ("checkout", "web", _) => broken(),
-            (_, _, 0) => json!({"phase": "AtZero", "reason": "NoTraffic", "replicas": 0}),
-            _ => json!({"phase": "Active", "reason": "ReceivingTraffic", "replicas": pods}),
+            (_, _, 0) => {
+                json!({"phase": "AtZero", "reason": "NoTraffic", "replicas": 0, "savings": savings(index)})
+            }
+            _ => {
+                json!({"phase": "Active", "reason": "ReceivingTraffic", "replicas": pods, "savings": savings(index)})
+            }
         };
         put_state(api, namespace, name, status);
         let sample = Sample {
@@ -132,6 +136,15 @@ pub(crate) fn put_fleet(api: &FakeApi) {
         }
     }
     put_json(api, &format!("{GROUP}/history"), &json!(CurrentSamples { workloads }));
+}
+
+/// An account whose present phase adds nothing, so that pictures stay the same.
+fn savings(index: usize) -> Value {
+    let hours = 3 + index % 160;
+    json!({
+        "since": "2025-12-25T00:00:00Z", "podSeconds": hours * 3600, "cpuMilliSeconds": hours * 3600 * 250,
+        "memoryMebibyteSeconds": hours * 3600 * 512, "wakes": index % 9,
+    })
 }
 
 /// Puts one workload in this state.
@@ -175,6 +188,7 @@ fn put_hour(api: &FakeApi) {
     let condition = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since});
     let status = json!({
         "phase": "Active", "reason": "ReceivingTraffic", "replicas": 2, "route": "pods", "learning": learning,
+        "savings": savings(118),
         "conditions": [
             condition("Ready", "Ready", ""),
             condition("Active", "ReceivingTraffic", ""),

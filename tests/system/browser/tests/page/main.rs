@@ -78,6 +78,12 @@ async fn thousand_workloads_are_shown_filtered_sorted_and_updated_without_reload
     }
     checks::names(browser).await?;
 
+    let saved = browser.text(".saved").await?.unwrap_or_default();
+    ensure!(
+        saved.ends_with(" at all times: 80,059 pod-hours, 20,014.7 CPU-hours, 40,029.5 GiB-hours"),
+        "{saved}"
+    );
+
     // Sorted and filtered by keyboard.
     browser.focus(".fleet thead th:nth-child(5) button").await?;
     browser.press(keys::ENTER).await?;
@@ -132,6 +138,8 @@ async fn workload_shows_its_hour_wakes_and_fixes_by_keyboard() -> Result<()> {
     }
     checks::names(browser).await?;
 
+    let facts = browser.text(".facts").await?.unwrap_or_default();
+    ensure!(facts.contains("121 pod-hours, 30.2 CPU-hours, 60.5 GiB-hours"), "{facts}");
     let summary = browser.text("#chart-0-summary").await?.context("no text of the chart")?;
     ensure!(summary.contains("load: from 0 to") && summary.contains("3 wakes"), "{summary}");
     let newest = browser.text("#readout").await?;
