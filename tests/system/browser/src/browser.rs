@@ -66,23 +66,6 @@ impl Browser {
         self.driver.post("/execute/sync", json!({"script": script, "args": []})).await
     }
 
-    /// The title of the page, also without scripts.
-    ///
-    /// # Errors
-    /// When the browser does not respond.
-    pub async fn title(&self) -> Result<String> {
-        let title = self.driver.get("/title").await?;
-        Ok(title.as_str().unwrap_or_default().to_owned())
-    }
-
-    /// Lets no page run scripts, from the next one on.
-    ///
-    /// # Errors
-    /// When the browser does not respond.
-    pub async fn disable_scripts(&self) -> Result<()> {
-        self.driver.devtools("Emulation.setScriptExecutionDisabled", json!({"value": true})).await.map(drop)
-    }
-
     /// The text of the first element that matches a CSS selector; `None` if there is none.
     ///
     /// # Errors

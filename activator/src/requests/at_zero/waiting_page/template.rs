@@ -152,6 +152,8 @@ mod tests {
         let page = template.render(&Key::new("shop", "web"), "n0");
         assert!(page.len() < 4096, "{} bytes", page.len());
         assert!(page.contains("<h1>web is starting</h1>"), "{page}");
+        let refresh = "<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>";
+        assert!(page.contains(refresh), "a browser without scripts would stay on {page}");
         for foreign in ["://", "src=", "{{", "}}"] {
             assert!(!page.contains(foreign), "{foreign} in {page}");
         }

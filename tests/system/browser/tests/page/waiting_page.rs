@@ -49,8 +49,8 @@ struct TestApp {
 }
 
 impl Activator {
-    async fn start(name: &str) -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("waiting-page-{name}-{}.yaml", std::process::id()));
+    async fn start() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("waiting-page-{}.yaml", std::process::id()));
         let (port, app_port) = (free_port().await?, free_port().await?);
         write(&path, port, app_port, "")?;
         let args = Args::parse_from(["activator", "--waiting-page-after", AFTER]);
@@ -150,7 +150,7 @@ async fn open(browser: &Browser, url: &str) -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Chromium: run make test-page"]
 async fn browser_at_zero_shows_the_waiting_page_and_then_the_app_at_the_same_url() -> Result<()> {
-    let activator = Activator::start("script").await?;
+    let activator = Activator::start().await?;
     let browser = Browser::start().await?;
     open(&browser, &activator.url()).await?;
     browser.wait_for("document.title === 'web is starting'", SOON).await?;
@@ -185,22 +185,5 @@ async fn browser_at_zero_shows_the_waiting_page_and_then_the_app_at_the_same_url
     ensure!(path == "/orders?page=2", "{path}");
     let entries = browser.evaluate("history.length").await?;
     ensure!(entries.as_u64().context("no number")? <= 2, "the page is in the history: {entries}");
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs Chromium: run make test-page"]
-async fn waiting_page_opens_the_app_without_scripts() -> Result<()> {
-    let activator = Activator::start("no-script").await?;
-    let browser = Browser::start().await?;
-    browser.disable_scripts().await?;
-    open(&browser, &activator.url()).await?;
-    ensure!(browser.title().await? == "web is starting", "not the waiting page");
-    let _app = activator.app_starts().await?;
-    let deadline = tokio::time::Instant::now() + SOON;
-    while browser.title().await? != "Orders" {
-        ensure!(tokio::time::Instant::now() < deadline, "the page was not refreshed");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
     Ok(())
 }

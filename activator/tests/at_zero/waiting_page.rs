@@ -1,10 +1,5 @@
 //! The waiting page: which requests get it, and that the wake goes on behind it.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-#![allow(unreachable_pub, missing_debug_implementations, reason = "shared by test files, not published")]
-
-mod support;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -14,10 +9,11 @@ use autoscaler::scaling::pod_start::StartCause;
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::Full;
-use support::pod::FakePod;
-use support::receiver::Receiver;
-use support::{Harness, LIMITS, ReceivedResponse, eventually, http2_client, key, within};
 use tokio::task::JoinHandle;
+
+use crate::support::pod::FakePod;
+use crate::support::receiver::Receiver;
+use crate::support::{Harness, LIMITS, ReceivedResponse, eventually, http2_client, key, within};
 
 const POD: &str = "127.0.0.2";
 const PAGES: &str = "rouse_activator_waiting_pages_total";

@@ -1,11 +1,6 @@
 //! The fallback waker: without a zero-scaler, the activator scales the workload and serves its held
 //! request.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-#![allow(unreachable_pub, missing_debug_implementations, reason = "shared by test files, not published")]
-
-mod support;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -18,10 +13,11 @@ use http::Request;
 use http_body_util::Full;
 use runtime::kubernetes::ApiResources;
 use serde_json::json;
-use support::pod::FakePod;
-use support::receiver::Receiver;
-use support::{Harness, LIMITS, eventually, within};
 use tokio::time::Instant;
+
+use crate::support::pod::FakePod;
+use crate::support::receiver::Receiver;
+use crate::support::{Harness, LIMITS, eventually, within};
 
 const POD: &str = "127.0.0.2";
 
