@@ -55,7 +55,7 @@ impl Activator {
         write(&path, port, app_port, "")?;
         let args = Args::parse_from(["activator", "--waiting-page-after", AFTER]);
         let registry = Registry::new();
-        let app = App::new("activator".to_owned(), args.limits, &[], &registry)?;
+        let app = App::new("activator".to_owned(), args.limits, &[], None, &registry)?;
         let readiness = Readiness::default();
         let source = file::follow(&path, readiness.latch("workloads file"))?;
         let sources = Sources {
