@@ -248,9 +248,9 @@ test-install-short: ## Test a release of Helm alone
 	@$(MAKE) test-install ARGS=release
 
 # One after another. The first run builds each Kubernetes, for nine minutes each.
-KUBERNETES_VERSIONS ?= 1.37 1.36 1.35 1.34
+KUBERNETES_VERSIONS ?= 1.37 1.36 1.35 1.34 1.33
 .PHONY: test-versions
-test-versions: ## Test a release of Helm on two nodes of each of KUBERNETES_VERSIONS (1.37 1.36 1.35 1.34)
+test-versions: ## Test a release of Helm on two nodes of each of KUBERNETES_VERSIONS (1.37 1.36 1.35 1.34 1.33)
 	@for version in $(KUBERNETES_VERSIONS); do \
 	  echo "Kubernetes $$version"; \
 	  $(MAKE) test-install-short UP_FLAGS="--kubernetes $$version --nodes 2 --zones a,b" || exit 1; \

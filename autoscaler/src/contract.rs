@@ -5,6 +5,7 @@
 
 pub mod key;
 pub mod metric_name;
+pub mod private_name;
 pub mod protocol;
 pub mod quantity;
 pub mod selector;

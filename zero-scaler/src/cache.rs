@@ -7,7 +7,6 @@ pub mod abandoned_targets;
 pub mod cached_target;
 pub mod cluster_cache;
 pub mod port_leases;
-pub mod private_name;
 pub mod reverse_index;
 pub mod service;
 pub mod slice_index;

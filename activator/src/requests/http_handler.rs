@@ -195,10 +195,7 @@ impl HttpHandler {
         loop {
             let mut slot = match request.granted.take() {
                 Some(slot) => slot,
-                None => {
-                    let acquired = self.acquire(&request, deadline).await;
-                    acquired.map_err(|error| request.fail(error))?
-                }
+                None => self.acquire(&mut request, deadline).await?,
             };
             request.held |= slot.waited();
             slot.pod().mark(&mut request.head.headers);
@@ -287,13 +284,19 @@ impl HttpHandler {
         }
     }
 
-    async fn acquire(&self, request: &PendingRequest, deadline: Instant) -> Result<SlotPermit, RequestError> {
+    /// Holds the request until it has a slot. A rejection ends its trace.
+    async fn acquire(
+        &self,
+        request: &mut PendingRequest,
+        deadline: Instant,
+    ) -> Result<SlotPermit, RequestError> {
         let held = || held_bytes(&request.head, request.body_size);
-        tokio::select! {
+        let acquired = tokio::select! {
             biased;
-            slot = self.workload.acquire(request.received, deadline, held) => Ok(slot?),
+            acquired = self.workload.acquire(request.received, deadline, held) => acquired,
             never = request.body.peek() => match never {},
-        }
+        };
+        acquired.map_err(|rejection| request.fail(rejection))
     }
 
     async fn send_within_timeouts(

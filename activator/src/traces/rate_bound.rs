@@ -18,7 +18,7 @@ pub struct RateBound {
 // === impl RateBound ===
 
 impl RateBound {
-    /// A bound whose first second begins at `start`.
+    /// A bound. Its first second begins at `start`.
     pub fn new(per_second: NonZeroU32, start: Instant) -> Self {
         Self { per_second, start, used: AtomicU64::new(0) }
     }

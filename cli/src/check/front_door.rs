@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::networking::v1::{Ingress, IngressBackend};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -29,20 +30,11 @@ pub struct FrontDoor {
 pub struct Backend {
     /// Its name.
     pub service: String,
-    /// The Service's port.
-    pub port: Option<BackendPort>,
+    /// The Service's port, by its number or name.
+    pub port: Option<IntOrString>,
     /// The shortest timeout of its requests: the setting and its length. `None` without a limit, or if
     /// the front door's own default applies.
     pub timeout: Option<(&'static str, Duration)>,
-}
-
-/// A port of a Service, as a front door names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BackendPort {
-    /// By its number.
-    Number(i32),
-    /// By its name.
-    Name(String),
 }
 
 // === impl FrontDoor ===
@@ -81,8 +73,8 @@ fn named<K: ResourceExt>(kind: &str, object: &K) -> String {
 fn ingress_backend(backend: &IngressBackend, timeout: Option<(&'static str, Duration)>) -> Option<Backend> {
     let service = backend.service.as_ref()?;
     let port = service.port.as_ref().and_then(|port| {
-        let name = port.name.clone().map(BackendPort::Name);
-        name.or(port.number.map(BackendPort::Number))
+        let name = port.name.clone().map(IntOrString::String);
+        name.or(port.number.map(IntOrString::Int))
     });
     Some(Backend { service: service.name.clone(), port, timeout })
 }
@@ -100,7 +92,7 @@ fn route_backends<'a>(rule: &'a Value, namespace: &'a str) -> impl Iterator<Item
         .filter_map(move |reference| {
             let number = reference.get("port").and_then(Value::as_i64).and_then(|it| i32::try_from(it).ok());
             let service = text(reference, "name")?.to_owned();
-            Some(Backend { service, port: number.map(BackendPort::Number), timeout })
+            Some(Backend { service, port: number.map(IntOrString::Int), timeout })
         })
 }
 
@@ -142,7 +134,7 @@ mod tests {
         .unwrap();
         let door = FrontDoor::of_route("HTTPRoute", &route);
         let timeout = Some(("timeouts.backendRequest", Duration::from_millis(1500)));
-        let web = Backend { service: "web".to_owned(), port: Some(BackendPort::Number(80)), timeout };
+        let web = Backend { service: "web".to_owned(), port: Some(IntOrString::Int(80)), timeout };
         let cart = Backend { service: "cart".to_owned(), port: None, timeout: None };
         assert_eq!(door, FrontDoor { object: "HTTPRoute shop/web".to_owned(), backends: vec![web, cart] });
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::{MetricSpec, PodAutoscaler, ServerlessService, key_of};
+use autoscaler::contract::private_name::private_name;
 use autoscaler::scaling::savings::ResourceTime;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::Resource;
@@ -19,7 +20,6 @@ use runtime::kubernetes::Decoded;
 use crate::cache::abandoned_targets::AbandonedTargets;
 use crate::cache::cached_target::CachedTarget;
 use crate::cache::port_leases::PortLeases;
-use crate::cache::private_name::private_name;
 use crate::cache::reverse_index::{ObjectName, ReverseIndex};
 use crate::cache::service::Service;
 use crate::cache::slice_index::SliceIndex;

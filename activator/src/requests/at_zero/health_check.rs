@@ -16,7 +16,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Either, Full};
 
-use super::local_body::LocalBody;
+use super::local_body::{LocalBody, NO_STORE};
 
 /// The only unary method of grpc.health.v1. The streaming method gets a plain HTTP response, which
 /// clients take as unimplemented.
@@ -31,7 +31,7 @@ pub(super) fn healthy<B>(request: &Request<B>) -> Response<LocalBody> {
     let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let is_grpc = request.uri().path() == GRPC_METHOD && kind.starts_with(GRPC.as_bytes());
     let mut response = if is_grpc { healthy_grpc() } else { healthy_http() };
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
     response
 }
 

@@ -8,7 +8,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::{Either, Full};
 
-use super::local_body::LocalBody;
+use super::local_body::{LocalBody, NO_STORE};
 
 /// `Retry-After` in seconds of a configured 503. A retry has the same result until another request
 /// wakes the workload.
@@ -23,7 +23,7 @@ pub(super) fn respond(configured: &NoWakeResponse) -> Response<LocalBody> {
     let status = StatusCode::from_u16(configured.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(CACHE_CONTROL, NO_STORE);
     if !is_empty {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     }

@@ -31,14 +31,13 @@ use http_body_util::{Either, Full};
 use crate::queue::rejection::Rejection;
 use crate::requests::error_response::RequestError;
 
-use super::local_body::LocalBody;
+use super::local_body::{LocalBody, NO_STORE};
 use template::Template;
 
 const RETRY: HeaderName = HeaderName::from_static(WAITING_PAGE_HEADER);
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 /// `Retry-After`, also the refresh of the built-in page in a browser without scripts.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("5");
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// The page of this process. Clones share the template.
 #[derive(Clone, Debug)]

@@ -73,14 +73,14 @@ impl HttpHandler {
 
     /// Holds a browser until it has a slot, or has no pod for too long.
     async fn hold_browser(&self, request: &mut PendingRequest) -> Result<(), NotServed> {
-        let acquired = tokio::select! {
+        let deadline = self.deadline(request);
+        let page_at = request.received + self.context.waiting_page.after();
+        let slot = tokio::select! {
             biased;
-            acquired = self.acquire(request, self.deadline(request)) => acquired,
-            () = self.without_pod_after(request.received + self.context.waiting_page.after()) => {
-                return Err(NotServed::WaitingPage);
-            }
+            acquired = self.acquire(request, deadline) => acquired?,
+            () = self.without_pod_after(page_at) => return Err(NotServed::WaitingPage),
         };
-        request.granted = Some(acquired.map_err(|error| request.fail(error))?);
+        request.granted = Some(slot);
         Ok(())
     }
 
@@ -99,8 +99,8 @@ impl HttpHandler {
         &self,
         request: &mut PendingRequest,
     ) -> Result<Response<HandlerBody>, RequestError> {
-        let acquired = self.acquire(request, self.deadline(request)).await;
-        let slot = acquired.map_err(|error| request.fail(error))?;
+        let deadline = self.deadline(request);
+        let slot = self.acquire(request, deadline).await?;
         request.held = slot.waited();
         let mut response = waiting_page::respond_to_retry().map(Either::Right);
         if let Some(now) = request.begin_forward() {

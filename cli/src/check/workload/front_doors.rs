@@ -4,11 +4,14 @@
 use std::time::Duration;
 
 use autoscaler::contract::SCALE_TO_ZERO;
+use autoscaler::contract::private_name::private_name;
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
+use super::service::port_text;
 use crate::check::finding::Finding;
-use crate::check::front_door::{Backend, BackendPort, FrontDoor};
+use crate::check::front_door::{Backend, FrontDoor};
 use crate::check::workload_objects::WorkloadObjects;
 
 /// A pod with its image on the node starts within a second or two, with an app that needs some
@@ -29,7 +32,7 @@ fn finding(
     door: &FrontDoor,
     backend: &Backend,
 ) -> Option<Finding> {
-    if backend.service == format!("{service}-private") {
+    if backend.service == private_name(service) {
         return Some(bypassing(service, door, backend));
     }
     let spec = workload.service.found().and_then(|found| found.spec.as_ref());
@@ -51,21 +54,17 @@ fn missing_port(spec: &ServiceSpec, service: &str, door: &FrontDoor, backend: &B
     let port = backend.port.as_ref()?;
     let ports = spec.ports.as_deref().unwrap_or_default();
     (!ports.iter().any(|it| is(it, port))).then(|| {
-        let named = match port {
-            BackendPort::Number(number) => number.to_string(),
-            BackendPort::Name(name) => name.clone(),
-        };
-        let problem = format!("it leads to port {named}, which Service {service} does not have");
+        let problem = format!("it leads to port {}, which Service {service} does not have", port_text(port));
         let has: Vec<String> = ports.iter().map(|it| it.port.to_string()).collect();
         let fix = format!("name a port of the Service, which has {}", has.join(", "));
         Finding::error(&door.object, "ServicePortNotFound", problem, fix)
     })
 }
 
-fn is(port: &ServicePort, named: &BackendPort) -> bool {
+fn is(port: &ServicePort, named: &IntOrString) -> bool {
     match named {
-        BackendPort::Number(number) => port.port == *number,
-        BackendPort::Name(name) => port.name.as_ref() == Some(name),
+        IntOrString::Int(number) => port.port == *number,
+        IntOrString::String(name) => port.name.as_ref() == Some(name),
     }
 }
 

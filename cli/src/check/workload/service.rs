@@ -89,9 +89,13 @@ fn leads_to_sidecar(port: &ServicePort) -> bool {
 }
 
 fn target_port(port: &ServicePort) -> String {
-    match &port.target_port {
-        Some(IntOrString::String(name)) => name.clone(),
-        Some(IntOrString::Int(number)) => number.to_string(),
-        None => port.port.to_string(),
+    port.target_port.as_ref().map_or_else(|| port.port.to_string(), port_text)
+}
+
+/// The name or number of a port.
+pub(super) fn port_text(port: &IntOrString) -> String {
+    match port {
+        IntOrString::Int(number) => number.to_string(),
+        IntOrString::String(name) => name.clone(),
     }
 }

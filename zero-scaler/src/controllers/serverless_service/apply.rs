@@ -3,13 +3,13 @@
 
 use autoscaler::Key;
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus};
+use autoscaler::contract::private_name::private_name;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
 use serde_json::Value;
 
 use super::desired::{self, is_as_desired};
 use super::observe::ObservedService;
-use crate::cache::private_name::private_name;
 use crate::cache::service::Service;
 use crate::cache::slice_index::workload_of;
 use crate::controllers::context::Context;

@@ -1,10 +1,10 @@
 //! Endpoints as JSON, for each mode and each kind of Service.
 
 use autoscaler::Key;
+use autoscaler::contract::private_name::private_name;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cache::private_name::private_name;
 use std::sync::Arc;
 
 fn endpoint(address: &str, ready: bool) -> PodEndpoint {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure};
+use autoscaler::contract::private_name::private_name;
 use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORT, WORKLOAD_LABEL};
 use autoscaler::routing::port_lease::PortLeaseError;
 use autoscaler::settings::SidecarMode;
@@ -13,7 +14,6 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Resource;
 
-use crate::cache::private_name::private_name;
 use crate::cache::service::Service;
 use crate::cache::slice_index::is_ours;
 use crate::clock::now;

@@ -138,7 +138,7 @@ pub(crate) fn put_fleet(api: &FakeApi) {
     put_json(api, &format!("{GROUP}/history"), &json!(CurrentSamples { workloads }));
 }
 
-/// An account whose present phase adds nothing, so that pictures stay the same.
+/// An account. Its present phase adds nothing, so that pictures stay the same.
 fn savings(index: usize) -> Value {
     let hours = 3 + index % 160;
     json!({
