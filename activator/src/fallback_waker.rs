@@ -18,7 +18,7 @@ use std::time::Duration;
 use autoscaler::Key;
 use autoscaler::api::ScaleTargetRef;
 use futures::StreamExt;
-use runtime::kubernetes::{self, ApiResources, ObjectScale, ScaleFromZeroResult};
+use runtime::kubernetes::{self, ApiResources, KindError, ObjectScale, ScaleFromZeroResult};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -80,6 +80,8 @@ enum WakeError {
          bind it to the ClusterRole rouse-activator-fallback-waker"
     )]
     Forbidden,
+    #[error("the target's kind has no scale subresource")]
+    NotScalable,
     #[error(transparent)]
     Api(Box<kube::Error>),
 }
@@ -194,6 +196,15 @@ impl WakeSchedule {
 }
 
 // === impl WakeError ===
+
+impl From<KindError> for WakeError {
+    fn from(error: KindError) -> Self {
+        match error {
+            KindError::Discovery(error) => error.into(),
+            KindError::NotScalable => Self::NotScalable,
+        }
+    }
+}
 
 impl From<kube::Error> for WakeError {
     fn from(error: kube::Error) -> Self {

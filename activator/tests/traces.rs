@@ -6,6 +6,7 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use activator::traces::args::TraceSettings;
@@ -204,8 +205,8 @@ async fn client_that_samples_all_requests_gets_no_more_than_the_rate() {
 
 #[tokio::test]
 async fn unreachable_collector_delays_no_request_and_its_spans_are_counted() {
-    // Bound and closed: connections are refused.
-    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // Connections to this port are refused.
+    let address = SocketAddr::from(([127, 0, 0, 1], 1));
     let harness = Harness::with_traces(settings(address, "", 0.0)).await;
     let response = harness.send(request(&harness, "01"));
     let _pod = wake(&harness).await;

@@ -18,6 +18,7 @@ pub mod reasons;
 mod savings_status;
 mod schedule_status;
 mod serverless_service;
+mod sidecar_conflict;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -33,6 +34,7 @@ pub use serverless_service::{
     PodObservation, PortLease, RequestTimeouts, SelectorSource, ServerlessService, ServerlessServiceSpec,
     ServerlessServiceStatus, StartFailure,
 };
+pub use sidecar_conflict::SidecarConflict;
 
 use crate::Key;
 pub use crate::contract::metric_name::MetricName;

@@ -14,7 +14,7 @@ mod unix_time;
 mod watch_backoff;
 
 pub use accepted_settings::{ObservedSettings, watch_settings};
-pub use api_resources::ApiResources;
+pub use api_resources::{ApiResources, KindError};
 pub use client::{ClientError, client};
 pub use decoded::{Decoded, UndecodableObject};
 pub use namespace_watches::{NamespaceEvent, NamespaceWatches};

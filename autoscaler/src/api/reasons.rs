@@ -139,7 +139,7 @@ reasons! {
 
     // The pods.
     SidecarMissing: "PodAutoscaler/Ready", "The pods have no sidecar, so their requests are not counted.",
-        "Label the pod template with autoscaling.rouse.dev/inject: \"true\", apply the admission policy, and restart the pods.";
+        "Label the pod template with autoscaling.rouse.dev/inject: \"true\", install the admission policy or the webhook for the sidecar, and restart the pods.";
     PodsNotSelected: "PodAutoscaler/Ready", "Pods of the target are ready, and the Service selects none of them, so they get no requests.",
         "Give the target's pod template the labels that the Service selects, or correct the selector.";
     ProtocolMismatch: "PodAutoscaler/Ready", "A Service port's appProtocol and the pods' sidecars disagree on the protocol.",
@@ -150,17 +150,28 @@ reasons! {
     NoWakeMismatch: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "The rules of no-wake differ between the HPA or PodAutoscaler and the pods, so requests that one of the two counts keep the workload above zero.",
         "Annotate both with the same rules; the pods need a restart.";
+    AppPortTaken: "PodAutoscaler/Degraded, event on PodAutoscaler",
+        "A container of the pods declares a port on which their sidecar listens (8012, 8022 or 9090), so one of the two does not start.",
+        "Let the app listen on another port, or annotate the HPA with autoscaling.rouse.dev/sidecar: \"false\" and remove the label inject.";
+    HostNetwork: "PodAutoscaler/Degraded, event on PodAutoscaler",
+        "The pods have hostNetwork: true and a sidecar, which has ports of their node: a node fits one such pod.",
+        "Remove hostNetwork, or annotate the HPA with autoscaling.rouse.dev/sidecar: \"false\" and remove the label inject.";
+    WindowsPods: "PodAutoscaler/Degraded, event on PodAutoscaler",
+        "The pods are for nodes with Windows, and the sidecar runs on Linux, so no pod starts.",
+        "Annotate the HPA with autoscaling.rouse.dev/sidecar: \"false\" and remove the label inject.";
     ImagePull: "PodAutoscaler/PodsCanStart", "An image cannot be pulled.", "Correct the image or the pull secret.";
     InvalidImage: "PodAutoscaler/PodsCanStart", "An image name is invalid, or the image may not be pulled.", "Correct the image.";
     CrashLoop: "PodAutoscaler/PodsCanStart", "A container ends soon after its start, again and again.", "See its logs.";
     ContainerConfig: "PodAutoscaler/PodsCanStart", "A container's configuration cannot be resolved.", "Create the ConfigMap or Secret that the message names.";
     ContainerStart: "PodAutoscaler/PodsCanStart", "A container cannot be created or started.", "See the message of the container runtime.";
     Unschedulable: "PodAutoscaler/PodsCanStart", "The pods fit on no node.", "Add nodes or lower the requests; with node autoscaling raise unschedulable-patience.";
+    NodeUnresponsive: "PodAutoscaler/PodsCanStart", "The node of the pods reports nothing about them, so another pod is started beside them.", "See why the node's kubelet does not respond; with maxReplicas 1 no other pod can start.";
 
     // The scale target.
     TargetNotFound: "PodAutoscaler/Ready", "The object that scaleTargetRef names does not exist.", "Create it, or correct scaleTargetRef.";
     TargetChanged: "PodAutoscaler/Ready", "The target changed between read and write.", "";
     UnknownTargetKind: "PodAutoscaler/Ready", "The cluster has no such kind.", "Correct scaleTargetRef, or install the definition of that kind.";
+    TargetNotScalable: "PodAutoscaler/Ready", "The kind of the target has no scale subresource: a DaemonSet or a Job, for example.", "Name a Deployment, a StatefulSet or another kind with one in scaleTargetRef.";
     TargetUnreadable: "PodAutoscaler/Ready", "The target's /scale could not be read.", "The message has the error of the API server.";
     TargetTaken: "PodAutoscaler/Ready", "Another workload scales the same target.", "Delete one of the two.";
     NoSelector: "PodAutoscaler/Ready", "The target's /scale has no status.selector.", "Set subresources.scale.labelSelectorPath in its CustomResourceDefinition.";
@@ -192,6 +203,7 @@ reasons! {
     ScaledFromZero: "event on PodAutoscaler or HPA", "A size above zero was written for a workload at zero.", "";
     ScaledToZero: "event on PodAutoscaler", "The workload was scaled to zero.", "";
     ScaledForPanic: "event on PodAutoscaler", "A size was written ahead of the HPA in a panic.", "";
+    ScaledBesideLostNode: "event on PodAutoscaler", "A pod more was written, because the node of all pods does not respond.", "";
     Scaled: "event on PodAutoscaler", "A size was written for a workload without HPA.", "";
     ScaleConflict: "event on PodAutoscaler", "Another controller reverts the sizes that are written in a panic.", "Find it in the managed fields of the target, and stop it.";
     SlowWake: "event on PodAutoscaler", "A request was held for long; the message has the parts of that time.", "See docs/troubleshooting.md, \"A wake is slow\".";
@@ -248,6 +260,7 @@ impl From<StartCause> for Reason {
             StartCause::ContainerConfig => Self::ContainerConfig,
             StartCause::ContainerStart => Self::ContainerStart,
             StartCause::Unschedulable => Self::Unschedulable,
+            StartCause::NodeUnresponsive => Self::NodeUnresponsive,
         }
     }
 }

@@ -17,6 +17,7 @@
 //! | `ContainerStart` | CreateContainerError, RunContainerError | start patience | a runtime may be busy |
 //! | `InvalidImage` | InvalidImageName, ErrImageNeverPull | 0 | a retry does not change it |
 //! | `Unschedulable` | PodScheduled is False: Unschedulable | unschedulable patience | a new node may be starting |
+//! | `NodeUnresponsive` | none: the kubelet of the pod's node reports nothing | start patience | a kubelet may restart |
 //!
 //! What surprises: `CrashLoop` also holds while the container runs again, so that the cause does
 //! not change with each restart.
@@ -45,6 +46,8 @@ pub enum StartCause {
     ContainerStart,
     /// The pod fits on no node.
     Unschedulable,
+    /// The pod is on a node that reports nothing about it.
+    NodeUnresponsive,
 }
 
 /// A pod that is not ready, with the fields that matter here.
@@ -54,6 +57,8 @@ pub struct StartingPod {
     pub name: String,
     /// Why the scheduler finds no node for it; `None` if it is scheduled.
     pub unschedulable: Option<String>,
+    /// What its node does not report; `None` if it reports the pod's state.
+    pub unresponsive_node: Option<String>,
     /// Its containers, the init ones first.
     pub containers: Vec<StartingContainer>,
 }
@@ -82,6 +87,8 @@ pub struct PodStartFailure {
     pub message: String,
     /// The pod with this failure.
     pub pod: String,
+    /// Number of pods that have a failure.
+    pub pods: u32,
     /// When it was first seen, in Unix milliseconds.
     pub since: i64,
     /// Whether the failure has outlasted its patience, so that requests are not held any more.
@@ -124,23 +131,25 @@ pub fn find_start_failure(
     let since = before.map_or(now, |b| b.since.min(now));
     let lasted = Duration::from_millis(now.saturating_sub(since).unsigned_abs());
     let given_up = lasted >= patience.of(reported.cause);
+    let count = u32::try_from(causes.len()).unwrap_or(u32::MAX);
     // The first message describes the failure itself. Later ones describe back-offs and change with
     // each retry.
     Some(match before.filter(|b| causes.iter().any(|c| c.pod == b.pod)) {
-        Some(before) => PodStartFailure { since, given_up, ..before.clone() },
-        None => reported.failure(since, given_up),
+        Some(before) => PodStartFailure { since, given_up, pods: count, ..before.clone() },
+        None => reported.failure(count, since, given_up),
     })
 }
 
 // === impl PodCause ===
 
 impl PodCause<'_> {
-    fn failure(&self, since: i64, given_up: bool) -> PodStartFailure {
+    fn failure(&self, pods: u32, since: i64, given_up: bool) -> PodStartFailure {
         PodStartFailure {
             cause: self.cause,
             reason: self.reason.to_owned(),
             message: self.message.to_owned(),
             pod: self.pod.to_owned(),
+            pods,
             since,
             given_up,
         }
@@ -159,11 +168,12 @@ impl StartCause {
             Self::ContainerConfig => "ContainerConfig",
             Self::ContainerStart => "ContainerStart",
             Self::Unschedulable => "Unschedulable",
+            Self::NodeUnresponsive => "NodeUnresponsive",
         }
     }
 
     /// The cause for the kubelet's reason of a waiting container; most reasons are not failures.
-    fn of_waiting(reason: &str) -> Option<Self> {
+    pub fn of_waiting(reason: &str) -> Option<Self> {
         Some(match reason {
             "ErrImagePull"
             | "ImagePullBackOff"
@@ -205,13 +215,13 @@ impl StartingPod {
     /// `crashing`: the workload's previous failure was a crash loop.
     fn cause(&self, crashing: bool) -> Option<PodCause<'_>> {
         let pod = self.name.as_str();
-        if let Some(message) = &self.unschedulable {
-            return Some(PodCause {
-                cause: StartCause::Unschedulable,
-                reason: "Unschedulable",
-                message,
-                pod,
-            });
+        let of_pod = [
+            (StartCause::Unschedulable, &self.unschedulable),
+            (StartCause::NodeUnresponsive, &self.unresponsive_node),
+        ];
+        if let Some((cause, message)) = of_pod.into_iter().find_map(|(cause, it)| Some((cause, it.as_ref()?)))
+        {
+            return Some(PodCause { cause, reason: cause.as_str(), message, pod });
         }
         let mut unready = self.containers.iter().filter(|container| !container.done);
         unready.find_map(|container| container.cause(pod, crashing))
@@ -265,6 +275,10 @@ mod tests {
         StartingPod { name: "a".into(), unschedulable: Some("0/3 nodes".into()), ..StartingPod::default() }
     }
 
+    fn on_lost_node(name: &str) -> StartingPod {
+        StartingPod { name: name.into(), unresponsive_node: Some("node1".into()), ..StartingPod::default() }
+    }
+
     fn cause(pods: &[StartingPod]) -> Option<StartCause> {
         find_start_failure(pods, None, PATIENCE, 0).map(|failure| failure.cause)
     }
@@ -285,6 +299,7 @@ mod tests {
             assert_eq!(cause(&[waiting("a", reason)]), expected, "{reason}");
         }
         assert_eq!(cause(&[unschedulable()]), Some(StartCause::Unschedulable));
+        assert_eq!(cause(&[on_lost_node("a")]), Some(StartCause::NodeUnresponsive));
         assert_eq!(cause(&[StartingPod::default()]), None);
         assert_eq!(cause(&[]), None);
     }
@@ -310,6 +325,16 @@ mod tests {
         let pods = [waiting("a", "ImagePullBackOff"), waiting("b", "ContainerCreating")];
         assert_eq!(cause(&pods), None);
         assert_eq!(cause(&[waiting("a", "ImagePullBackOff"), unschedulable()]), Some(StartCause::ImagePull));
+    }
+
+    #[test]
+    fn counts_pods_with_a_failure() {
+        let one = [on_lost_node("a")];
+        let first = find_start_failure(&one, None, PATIENCE, 0).unwrap();
+        let two = [on_lost_node("a"), on_lost_node("b")];
+        let second = find_start_failure(&two, Some(&first), PATIENCE, 0).unwrap();
+        assert_eq!((first.pods, second.pods), (1, 2));
+        assert_eq!(cause(&[on_lost_node("a"), waiting("b", "ContainerCreating")]), None);
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Maps kinds to API resources.
+//! Maps kinds of scale targets to API resources.
 //!
 //! Objects name their scale target by API version and kind, and requests need the resource name. It
 //! comes from discovery, once for each kind. The scalable kinds of `apps/v1` are built in, so that
-//! no wake waits for discovery.
+//! no wake waits for discovery. A kind without the subresource `scale` is an error.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,12 +14,25 @@ use parking_lot::Mutex;
 
 /// Kinds that are cached; further ones need discovery each time.
 const MAX_CACHED: usize = 256;
+/// The subresource of scalable kinds.
+const SCALE: &str = "scale";
 
 /// The API resources of a cluster. Clones share one cache.
 #[derive(Clone)]
 pub struct ApiResources {
     client: Client,
     cache: Arc<Mutex<HashMap<GroupVersionKind, ApiResource>>>,
+}
+
+/// Why objects of a kind cannot be scaled.
+#[derive(Debug, thiserror::Error)]
+pub enum KindError {
+    /// Discovery failed, or the cluster has no such kind.
+    #[error(transparent)]
+    Discovery(#[from] kube::Error),
+    /// The kind has no subresource `scale`.
+    #[error("the kind has no scale subresource")]
+    NotScalable,
 }
 
 // === impl ApiResources ===
@@ -39,13 +52,13 @@ impl ApiResources {
     /// The API of a kind in a namespace.
     ///
     /// # Errors
-    /// When discovery fails, or the cluster has no such kind.
+    /// When discovery fails, the cluster has no such kind, or the kind cannot be scaled.
     pub async fn api(
         &self,
         namespace: &str,
         api_version: &str,
         kind: &str,
-    ) -> Result<Api<DynamicObject>, kube::Error> {
+    ) -> Result<Api<DynamicObject>, KindError> {
         let gvk = gvk(api_version, kind);
         let cached = built_in(&gvk).or_else(|| self.cache.lock().get(&gvk).cloned());
         let resource = match cached {
@@ -55,8 +68,11 @@ impl ApiResources {
         Ok(Api::namespaced_with(self.client.clone(), namespace, &resource))
     }
 
-    async fn discover(&self, gvk: GroupVersionKind) -> Result<ApiResource, kube::Error> {
-        let (resource, _) = kube::discovery::pinned_kind(&self.client, &gvk).await?;
+    async fn discover(&self, gvk: GroupVersionKind) -> Result<ApiResource, KindError> {
+        let (resource, capabilities) = kube::discovery::pinned_kind(&self.client, &gvk).await?;
+        if !capabilities.subresources.iter().any(|(subresource, _)| subresource.plural == SCALE) {
+            return Err(KindError::NotScalable);
+        }
         let mut cache = self.cache.lock();
         if cache.len() < MAX_CACHED {
             cache.insert(gvk, resource.clone());

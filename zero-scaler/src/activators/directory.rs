@@ -27,7 +27,7 @@ use crate::activators::path_probe::{PathProber, ProbeError, ProbedAddress};
 use crate::cache::cluster_cache::ClusterCache;
 use crate::cache::watches::ACTIVATOR_SERVICE;
 use crate::clock::now;
-use crate::pods::endpoints::{PodEndpoint, is_ready, without_hints};
+use crate::pods::endpoints::{PodEndpoint, copied, is_ready};
 
 /// Rounds of probes. In each, other activators replace those that failed.
 const MAX_ROUNDS: u32 = 3;
@@ -108,7 +108,9 @@ impl Activators {
         let mut ready = Vec::new();
         for slice in &slices {
             for endpoint in slice.endpoints.iter().flatten().filter(|e| is_ready(e)) {
-                let mut endpoint = without_hints(endpoint);
+                let mut endpoint = copied(endpoint);
+                // Those of Rouse's own Service. A workload's Service has others.
+                endpoint.hints = None;
                 endpoint.conditions = Some(EndpointConditions {
                     ready: Some(true),
                     serving: Some(true),

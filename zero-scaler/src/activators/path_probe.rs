@@ -311,7 +311,7 @@ mod tests {
     #[tokio::test]
     async fn sends_no_tcp_probe_while_an_activator_is_unreachable() {
         let (mut probed, _) = tcp_server(&["activator shop/web\r\n"]).await;
-        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let closed = SocketAddr::from(([127, 0, 0, 1], 1));
         probed.admin_addresses.push(closed);
         let result = probe(&probed, &Key::new("shop", "web")).await;
         assert!(matches!(result, Err(ProbeError::Connect(address, _)) if address == closed), "{result:?}");
@@ -350,7 +350,7 @@ mod tests {
         let key = Key::new("shop", "web");
         let (other, _) = http_server("shop/api", 1).await;
         assert!(matches!(probe(&http(other), &key).await, Err(ProbeError::OtherWorkload(..))));
-        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let closed = SocketAddr::from(([127, 0, 0, 1], 1));
         assert!(matches!(probe(&http(closed), &key).await, Err(ProbeError::Connect(..))));
         assert!(NetworkProber.connect(other).await.is_ok());
         let refused = NetworkProber.connect(closed).await;

@@ -14,6 +14,10 @@ use serde::{Deserialize, Serialize};
 
 const CLIENT_IP: &str = "ClientIP";
 const LOCAL: &str = "Local";
+/// The annotations by which Kubernetes divides endpoints among zones. The second is deprecated, and
+/// has precedence.
+const TOPOLOGY_ANNOTATIONS: [&str; 2] =
+    ["service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"];
 
 /// A Service.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Resource)]
@@ -49,6 +53,10 @@ pub struct ServiceSpec {
     pub session_affinity: Option<String>,
     /// `Local`, or absent.
     pub internal_traffic_policy: Option<String>,
+    /// `Local`, or absent.
+    pub external_traffic_policy: Option<String>,
+    /// Which endpoints clients prefer.
+    pub traffic_distribution: Option<String>,
     /// Ports.
     pub ports: Option<Vec<ServicePort>>,
 }
@@ -73,11 +81,33 @@ impl Service {
         self.spec.as_ref().is_some_and(|spec| spec.internal_traffic_policy.as_deref() == Some(LOCAL))
     }
 
+    /// Whether clients outside of the cluster reach only endpoints on the node to which they are
+    /// routed. Load balancers leave out nodes without one.
+    pub fn has_local_external_policy(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.external_traffic_policy.as_deref() == Some(LOCAL))
+    }
+
+    /// The annotations that set how endpoints are divided among zones.
+    pub fn topology_annotations(&self) -> BTreeMap<&str, &str> {
+        let annotations = self.metadata.annotations.iter().flatten();
+        let of_topology = annotations.filter(|(name, _)| TOPOLOGY_ANNOTATIONS.contains(&name.as_str()));
+        of_topology.map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+
+    /// Whether Kubernetes divides the endpoints among the zones.
+    pub fn has_topology_mode(&self) -> bool {
+        let annotations = self.topology_annotations();
+        let in_force = TOPOLOGY_ANNOTATIONS.iter().rev().find_map(|name| annotations.get(name));
+        in_force.is_some_and(|value| value.eq_ignore_ascii_case("auto"))
+    }
+
     /// A copy without unused metadata. The workload label stays: the reconciler compares it.
     pub(crate) fn trimmed(&self) -> Self {
         let meta = &self.metadata;
         let labels = meta.labels.iter().flatten().filter(|(name, _)| *name == WORKLOAD_LABEL);
         let labels: BTreeMap<_, _> = labels.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let annotations: BTreeMap<String, String> =
+            self.topology_annotations().into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         let metadata = ObjectMeta {
             name: meta.name.clone(),
             namespace: meta.namespace.clone(),
@@ -85,6 +115,7 @@ impl Service {
             deletion_timestamp: meta.deletion_timestamp.clone(),
             owner_references: meta.owner_references.clone(),
             labels: (!labels.is_empty()).then_some(labels),
+            annotations: (!annotations.is_empty()).then_some(annotations),
             ..ObjectMeta::default()
         };
         let mut spec = self.spec.clone();
@@ -92,6 +123,7 @@ impl Service {
             // The API's defaults are dropped.
             spec.session_affinity = spec.session_affinity.take().filter(|affinity| affinity == CLIENT_IP);
             spec.internal_traffic_policy = spec.internal_traffic_policy.take().filter(|p| p == LOCAL);
+            spec.external_traffic_policy = spec.external_traffic_policy.take().filter(|p| p == LOCAL);
         }
         Self { metadata, spec }
     }

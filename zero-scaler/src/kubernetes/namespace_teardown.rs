@@ -5,7 +5,7 @@
 //! valid for some seconds. That is enough time to scale all workloads at zero. From the timestamp
 //! on, no activator counts as ready, no workload is scaled to zero, and Services get pod endpoints
 //! as soon as pods exist. An installation that is removed in another way has no such warning: see
-//! docs/howto/uninstall.md.
+//! docs/howto/operate/uninstall.md.
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Namespace;

@@ -113,15 +113,16 @@ pub fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true)
 }
 
-/// A copy of an endpoint for Rouse's slices. Without hints, because they are computed for a whole
-/// slice.
-pub fn without_hints(endpoint: &Endpoint) -> Endpoint {
+/// A copy of an endpoint for Rouse's slices, with the hints that Kubernetes computed for the Service
+/// of its slice.
+pub fn copied(endpoint: &Endpoint) -> Endpoint {
     Endpoint {
         addresses: endpoint.addresses.clone(),
         conditions: endpoint.conditions.clone(),
         node_name: endpoint.node_name.clone(),
         zone: endpoint.zone.clone(),
         target_ref: endpoint.target_ref.clone(),
+        hints: endpoint.hints.clone(),
         ..Endpoint::default()
     }
 }
@@ -134,7 +135,7 @@ fn collect(slices: &[Arc<EndpointSlice>], filter: impl Fn(&EndpointSlice) -> boo
         for endpoint in slice.endpoints.iter().flatten() {
             let Some(address) = endpoint.addresses.first() else { continue };
             let (family, ports) = (slice.address_type.clone(), ports.clone());
-            let pod = PodEndpoint { family, endpoint: without_hints(endpoint), ports };
+            let pod = PodEndpoint { family, endpoint: copied(endpoint), ports };
             by_address.insert(address.clone(), pod);
         }
     }
@@ -196,7 +197,8 @@ mod tests {
             let pods = pods(&index, "shop", service, private, SidecarMode::Required);
             assert_eq!(pods.len(), 2);
             assert_eq!(ready(&pods), 1);
-            assert_eq!(pods[0].endpoint.hints, None);
+            let zones = pods[0].endpoint.hints.as_ref().and_then(|hints| hints.for_zones.as_ref());
+            assert_eq!(zones.map(|zones| zones[0].name.as_str()), Some("a"));
             assert_eq!(pods[1].endpoint.conditions.as_ref().and_then(|c| c.terminating), Some(true));
         }
         let all = pods(&index, "shop", &managed, Some("web-private"), SidecarMode::None);

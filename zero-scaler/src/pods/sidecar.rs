@@ -4,6 +4,7 @@
 //! The Service and the HPA configure the same settings; the status stage compares them.
 
 use autoscaler::Protocol;
+use autoscaler::api::SidecarConflict;
 use autoscaler::contract::{CONTAINER_CONCURRENCY, INJECT_LABEL, NO_WAKE, PROTOCOL, QUEUE_PROXY};
 use autoscaler::settings::NoWakeRules;
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
@@ -26,6 +27,8 @@ pub enum Sidecar {
         container_concurrency: u32,
         /// Requests that it does not count.
         no_wake: NoWakeRules,
+        /// Why pods do not start with it, or not all of them.
+        conflict: Option<SidecarConflict>,
     },
     /// Its configuration is invalid: the container will not start and logs why.
     Invalid,
@@ -45,7 +48,8 @@ pub(crate) fn sidecar_of(template: &PodTemplateSpec) -> Sidecar {
     let no_wake = no_wake.map_or_else(|| Some(NoWakeRules::default()), |text| text.parse().ok());
     match (protocol, limit, no_wake) {
         (Some(protocol), Some(container_concurrency), Some(no_wake)) => {
-            Sidecar::Configured { protocol, container_concurrency, no_wake }
+            let conflict = SidecarConflict::all(template).into_iter().next();
+            Sidecar::Configured { protocol, container_concurrency, no_wake, conflict }
         }
         _ => Sidecar::Invalid,
     }
@@ -79,7 +83,8 @@ mod tests {
     use super::*;
 
     fn configured(protocol: Protocol, container_concurrency: u32) -> Sidecar {
-        Sidecar::Configured { protocol, container_concurrency, no_wake: NoWakeRules::default() }
+        let no_wake = NoWakeRules::default();
+        Sidecar::Configured { protocol, container_concurrency, no_wake, conflict: None }
     }
 
     fn read(annotations: &Value, sidecar: &Value) -> Sidecar {
@@ -101,7 +106,8 @@ mod tests {
         assert_eq!(read(&json!({CONTAINER_CONCURRENCY: "many"}), &none), Sidecar::Invalid);
         assert_eq!(read(&json!({NO_WAKE: "get /"}), &none), Sidecar::Invalid);
         let no_wake = "GET /healthz".parse().unwrap();
-        let expected = Sidecar::Configured { protocol: Protocol::Http, container_concurrency: 0, no_wake };
+        let (protocol, container_concurrency, conflict) = (Protocol::Http, 0, None);
+        let expected = Sidecar::Configured { protocol, container_concurrency, no_wake, conflict };
         assert_eq!(read(&json!({NO_WAKE: "GET /healthz"}), &none), expected);
     }
 

@@ -6,6 +6,8 @@
 //!
 //! - Ready pods without a sidecar are reported as well, where the workload needs one, and those that
 //!   the Service does not select: they are no endpoints, and no condition of the pod shows it.
+//! - A node that stops without a word keeps what is scheduled there for five minutes. While all pods of
+//!   the workload are on such nodes, the reconciler writes one more, which starts elsewhere.
 //! - The watch starts after a delay that is longer than most starts, so an ordinary wake costs the
 //!   API server nothing.
 
@@ -17,7 +19,9 @@ use std::time::Duration;
 use autoscaler::Key;
 use autoscaler::api::StartFailure;
 use autoscaler::contract::selector::Selector;
-use autoscaler::scaling::pod_start::{PodStartFailure, StartPatience, find_start_failure};
+use autoscaler::scaling::pod_start::{
+    PodStartFailure, StartCause, StartPatience, StartingPod, find_start_failure,
+};
 use autoscaler::settings::SidecarMode;
 use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod;
@@ -30,10 +34,11 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cache::work_queue::WorkQueues;
+use crate::pods::node_acknowledgements::NodeAcknowledgements;
 use crate::pods::starting_pod::{PodReadiness, pod_readiness};
 
 /// Longer than most pods take to start.
-const WATCH_DELAY: Duration = Duration::from_secs(2);
+const WATCH_DELAY: Duration = Duration::from_millis(1800);
 /// Bounds the number of concurrent pod watches. Further workloads get no cause; their requests are
 /// held until they time out.
 const MAX_WATCHES: usize = 256;
@@ -43,6 +48,7 @@ pub struct StartWatches {
     client: Client,
     queues: Arc<WorkQueues>,
     errors: DecodeErrors,
+    nodes: Arc<NodeAcknowledgements>,
     workloads: Mutex<HashMap<Key, WatchedWorkload>>,
 }
 
@@ -93,6 +99,9 @@ pub enum UnusablePod {
 /// Finds the start problem of one workload from the events of its pods.
 struct StartProblemFinder {
     pods: BTreeMap<String, PodReadiness>,
+    /// When each pod was first seen without an acknowledgement of its node.
+    unacknowledged: HashMap<String, Instant>,
+    nodes: Arc<NodeAcknowledgements>,
     listed: bool,
     problem: Option<StartProblem>,
     expected: WatchedPods,
@@ -111,7 +120,8 @@ impl fmt::Debug for StartWatches {
 impl StartWatches {
     /// Starts without watches.
     pub fn new(client: Client, queues: Arc<WorkQueues>, errors: &DecodeErrors) -> Self {
-        Self { client, queues, errors: errors.clone(), workloads: Mutex::default() }
+        let (errors, nodes) = (errors.clone(), Arc::default());
+        Self { client, queues, errors, nodes, workloads: Mutex::default() }
     }
 
     /// Watches the pods of a workload. `reported` is the failure in its status, which keeps its start
@@ -132,7 +142,7 @@ impl StartWatches {
         }
         let problem = ObservedProblem::default();
         let reported = reported.map(from_status).map(StartProblem::Failure);
-        let finder = StartProblemFinder::new(pods.clone(), reported);
+        let finder = StartProblemFinder::new(pods.clone(), reported, self.nodes.clone());
         let watch = self.watch_pods(key.clone(), pods.selector.clone(), finder, problem.clone());
         let watch = AbortOnDropHandle::new(tokio::spawn(watch));
         workloads.insert(key.clone(), WatchedWorkload::Starting { pods, problem, _watch: watch });
@@ -164,6 +174,15 @@ impl StartWatches {
             StartProblem::Unusable(pod) => Some(pod),
             StartProblem::Failure(_) => None,
         }
+    }
+
+    /// Number of the workload's pods, if all of them are on nodes that do not respond; else 0.
+    pub fn pods_on_unresponsive_nodes(&self, key: &Key) -> u32 {
+        let problem = self.lock().get(key).and_then(WatchedWorkload::problem).flatten();
+        let failure = problem.as_ref().and_then(StartProblem::failure);
+        failure
+            .filter(|failure| failure.cause == StartCause::NodeUnresponsive)
+            .map_or(0, |failure| failure.pods)
     }
 
     /// Removes the entries of workloads other than `workloads`.
@@ -223,9 +242,10 @@ impl StartProblem {
 // === impl StartProblemFinder ===
 
 impl StartProblemFinder {
-    fn new(expected: WatchedPods, problem: Option<StartProblem>) -> Self {
+    fn new(expected: WatchedPods, problem: Option<StartProblem>, nodes: Arc<NodeAcknowledgements>) -> Self {
         let epoch = (runtime::clock::unix_millis(), Instant::now());
-        Self { pods: BTreeMap::new(), listed: false, problem, expected, epoch }
+        let (pods, unacknowledged) = (BTreeMap::new(), HashMap::new());
+        Self { pods, unacknowledged, nodes, listed: false, problem, expected, epoch }
     }
 
     /// Calls `report` once when all pods are listed, and on each change of the problem.
@@ -243,7 +263,7 @@ impl StartProblemFinder {
                     Some(Err(error)) => tracing::warn!(%error, "watch of starting pods failed, retrying"),
                     None => return,
                 },
-                () = runtime::clock::sleep_until(self.patience_ends()) => {}
+                () = runtime::clock::sleep_until(self.next_change()) => {}
             }
             if !self.listed {
                 continue;
@@ -266,13 +286,31 @@ impl StartProblemFinder {
             Event::InitDone => self.listed = true,
             // An undecodable pod changes nothing: why it does not start is unknown.
             Event::InitApply(pod) | Event::Apply(pod) => {
-                let readiness = pod.0.as_ref().ok().map(|decoded| self.readiness(decoded));
-                self.pods.extend(readiness.map(|readiness| (pod.name_any(), readiness)));
+                if let Some(readiness) = pod.0.as_ref().ok().map(|decoded| self.readiness(decoded)) {
+                    self.insert(pod.name_any(), readiness);
+                }
             }
             Event::Delete(pod) => {
                 self.pods.remove(&pod.name_any());
+                self.unacknowledged.remove(&pod.name_any());
             }
         }
+    }
+
+    fn insert(&mut self, name: String, readiness: PodReadiness) {
+        // Those of the first list are as old as the need for them, at which this was created.
+        let since = if self.listed { Instant::now() } else { self.epoch.1 };
+        match (&readiness, self.pods.get(&name)) {
+            (PodReadiness::Unacknowledged { .. }, _) => {
+                self.unacknowledged.entry(name.clone()).or_insert(since);
+            }
+            (_, Some(PodReadiness::Unacknowledged { node, .. })) => {
+                self.nodes.record(node, Instant::now());
+                self.unacknowledged.remove(&name);
+            }
+            _ => {}
+        }
+        self.pods.insert(name, readiness);
     }
 
     fn readiness(&self, pod: &Pod) -> PodReadiness {
@@ -282,9 +320,10 @@ impl StartProblemFinder {
             readiness if is_selected => readiness,
             PodReadiness::Ready | PodReadiness::ReadyWithoutSidecar => PodReadiness::ReadyNotSelected,
             // A version that gets no requests may fail to start.
-            PodReadiness::Starting(_) | PodReadiness::Ended | PodReadiness::ReadyNotSelected => {
-                PodReadiness::Ended
-            }
+            PodReadiness::Starting(_)
+            | PodReadiness::Unacknowledged { .. }
+            | PodReadiness::Ended
+            | PodReadiness::ReadyNotSelected => PodReadiness::Ended,
         }
     }
 
@@ -300,6 +339,11 @@ impl StartProblemFinder {
                     unusable.get_or_insert_with(|| UnusablePod::NotSelected(name.clone()));
                 }
                 PodReadiness::Starting(pod) => starting.push(pod.clone()),
+                PodReadiness::Unacknowledged { pod, node } => {
+                    let is_due = self.unresponsive_from(name, node) <= Instant::now();
+                    let message = is_due.then(|| format!("node {node} has not acknowledged the pod"));
+                    starting.push(StartingPod { unresponsive_node: message, ..pod.clone() });
+                }
                 PodReadiness::Ended => {}
             }
         }
@@ -312,6 +356,22 @@ impl StartProblemFinder {
                     .map(StartProblem::Failure)
             }
         }
+    }
+
+    /// When time alone changes the problem.
+    fn next_change(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let unacknowledged = self.pods.iter().filter_map(|(name, pod)| match pod {
+            PodReadiness::Unacknowledged { node, .. } => Some(self.unresponsive_from(name, node)),
+            _ => None,
+        });
+        let next = unacknowledged.filter(|at| self.listed && *at > now).min();
+        next.into_iter().chain(self.patience_ends()).min()
+    }
+
+    fn unresponsive_from(&self, name: &str, node: &str) -> Instant {
+        let since = self.unacknowledged.get(name).copied().unwrap_or(self.epoch.1);
+        self.nodes.unresponsive_from(node, since)
     }
 
     /// When the patience with the present cause ends.
@@ -347,6 +407,8 @@ fn from_status(status: &StartFailure) -> PodStartFailure {
         reason: status.reason.clone(),
         message: status.message.clone(),
         pod: status.pod.clone(),
+        // Unknown until they are listed.
+        pods: 0,
         since: status.since.0.as_millisecond(),
         given_up: status.given_up,
     }
@@ -354,7 +416,6 @@ fn from_status(status: &StartFailure) -> PodStartFailure {
 
 #[cfg(test)]
 mod tests {
-    use autoscaler::scaling::pod_start::StartCause;
     use serde_json::json;
     use tokio::sync::mpsc;
 
@@ -396,7 +457,8 @@ mod tests {
                 patience: PATIENCE,
                 sidecar: SidecarMode::Required,
             };
-            let finder = StartProblemFinder::new(expected, reported.map(StartProblem::Failure));
+            let finder =
+                StartProblemFinder::new(expected, reported.map(StartProblem::Failure), Arc::default());
             tokio::spawn(finder.run(stream, report));
             Self { events, reports }
         }
@@ -486,6 +548,7 @@ mod tests {
             reason: "ErrImagePull".into(),
             message: String::new(),
             pod: "a".into(),
+            pods: 1,
             since: runtime::clock::unix_millis() - 60_000,
             given_up: true,
         };
@@ -495,5 +558,51 @@ mod tests {
         assert!(test.reports.try_recv().is_err());
         test.list(&[pod("a", "ImagePullBackOff")]);
         assert_eq!(test.next_failure().await, Some((StartCause::ImagePull, true)));
+    }
+
+    fn unacknowledged(name: &str) -> Decoded<Pod> {
+        let labels = json!({"app": "web", "track": "stable"});
+        serde_json::from_value(json!({"metadata": {"name": name, "labels": labels},
+            "spec": {"nodeName": "node3", "containers": [{"name": "app"}, {"name": "queue-proxy"}]},
+            "status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}}))
+        .unwrap()
+    }
+
+    fn acknowledged(name: &str) -> Decoded<Pod> {
+        let mut pod = unacknowledged(name);
+        let status = Arc::make_mut(pod.0.as_mut().unwrap()).status.as_mut().unwrap();
+        status.start_time = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        pod
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn node_without_acknowledgement_is_unresponsive_after_a_while() {
+        let mut test = FinderTest::start(None);
+        let began = Instant::now();
+        test.list(&[unacknowledged("a")]);
+        assert_eq!(test.next_problem().await, None);
+        assert_eq!(test.next_failure().await, Some((StartCause::NodeUnresponsive, false)));
+        assert_eq!(began.elapsed().as_millis(), 1800);
+        // A pod more gets the same time.
+        test.send(Event::Apply(unacknowledged("b")));
+        assert_eq!(test.next_problem().await, None);
+        let problem = test.next_problem().await;
+        assert_eq!(problem.as_ref().and_then(StartProblem::failure).map(|failure| failure.pods), Some(2));
+        assert_eq!(began.elapsed().as_millis(), 3600);
+        test.send(Event::Apply(acknowledged("b")));
+        assert_eq!(test.next_problem().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn acknowledgement_of_another_pod_shows_that_the_node_is_busy() {
+        let mut test = FinderTest::start(None);
+        test.list(&[unacknowledged("a"), unacknowledged("b")]);
+        assert_eq!(test.next_problem().await, None);
+        let began = Instant::now();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        test.send(Event::Apply(acknowledged("b")));
+        test.send(Event::Delete(acknowledged("b")));
+        assert_eq!(test.next_failure().await, Some((StartCause::NodeUnresponsive, false)));
+        assert_eq!(began.elapsed().as_millis(), 2800);
     }
 }

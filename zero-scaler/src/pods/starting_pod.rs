@@ -22,6 +22,8 @@ pub(crate) enum PodReadiness {
     ReadyNotSelected,
     /// Not ready yet.
     Starting(StartingPod),
+    /// Scheduled, and its node has not reported anything about it.
+    Unacknowledged { pod: StartingPod, node: String },
     /// Terminated or being deleted.
     Ended,
 }
@@ -37,12 +39,30 @@ pub(crate) fn pod_readiness(pod: &Pod, sidecar: SidecarMode) -> PodReadiness {
         let usable = !sidecar.is_required() || has_sidecar(pod);
         return if usable { PodReadiness::Ready } else { PodReadiness::ReadyWithoutSidecar };
     }
+    if let Some(node) = node(pod).filter(|_| status.start_time.is_none()) {
+        return PodReadiness::Unacknowledged { pod: empty_status(pod), node: node.to_owned() };
+    }
     let unschedulable = condition(status, "PodScheduled")
         .filter(|(status, reason, _)| *status == "False" && *reason == "Unschedulable")
         .map(|(.., message)| truncate(message));
     let init = status.init_container_statuses.iter().flatten();
     let containers = init.chain(status.container_statuses.iter().flatten()).map(starting_container).collect();
-    PodReadiness::Starting(StartingPod { unschedulable, containers, ..empty_status(pod) })
+    let unresponsive_node = lost_node(pod, status);
+    PodReadiness::Starting(StartingPod { unschedulable, unresponsive_node, containers, ..empty_status(pod) })
+}
+
+/// The name of the pod's node; `None` if it is not scheduled.
+fn node(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+/// For a pod that was ready: that its node is lost. The node controller then sets the condition Ready
+/// to False, and leaves ContainersReady. A kubelet sets both, unless there are readiness gates.
+fn lost_node(pod: &Pod, status: &PodStatus) -> Option<String> {
+    let has_gates = pod.spec.iter().any(|spec| spec.readiness_gates.iter().flatten().next().is_some());
+    let is = |r#type, expected| condition(status, r#type).is_some_and(|(status, ..)| status == expected);
+    let is_lost = !has_gates && is("ContainersReady", "True") && is("Ready", "False");
+    node(pod).filter(|_| is_lost).map(|node| format!("node {node} is not ready, and the pod was"))
 }
 
 /// By the name of a container or port, so that sidecars from other templates count as well.
@@ -135,6 +155,30 @@ mod tests {
             starting(json!({"phase": "Pending"})),
             StartingPod { name: "web-1".into(), ..StartingPod::default() }
         );
+    }
+
+    #[test]
+    fn distinguishes_unacknowledged_pods_and_those_of_lost_nodes() {
+        let with = |gates: Value, status: Value| {
+            let spec = json!({"nodeName": "node1", "containers": [], "readinessGates": gates});
+            let pod = json!({"metadata": {"name": "web-1"}, "spec": spec, "status": status});
+            pod_readiness(&serde_json::from_value(pod).unwrap(), SidecarMode::None)
+        };
+        let lost = |gates, ready, containers| {
+            let started = json!({"startTime": "2026-01-01T00:00:00Z", "conditions": [
+                {"type": "Ready", "status": ready}, {"type": "ContainersReady", "status": containers}]});
+            match with(gates, started) {
+                PodReadiness::Starting(pod) => pod.unresponsive_node.is_some(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let scheduled = json!({"conditions": [{"type": "PodScheduled", "status": "True"}]});
+        assert!(
+            matches!(with(Value::Null, scheduled), PodReadiness::Unacknowledged { node, .. } if node == "node1")
+        );
+        assert!(lost(Value::Null, "False", "True"));
+        assert!(!lost(Value::Null, "False", "False"), "the kubelet reports that a container is not ready");
+        assert!(!lost(json!([{"conditionType": "example.com/a"}]), "False", "True"), "a gate is closed");
     }
 
     #[test]

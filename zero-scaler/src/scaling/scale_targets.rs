@@ -17,7 +17,7 @@ use autoscaler::api::ScaleTargetRef;
 use kube::Client;
 use kube::api::{Api, DynamicObject};
 use parking_lot::Mutex;
-use runtime::kubernetes::{ApiResources, ObservedReplicas, ScaleSubresource, write_scale};
+use runtime::kubernetes::{ApiResources, KindError, ObservedReplicas, ScaleSubresource, write_scale};
 
 use crate::FIELD_MANAGER;
 use crate::cache::cached_target::{CachedTarget, last_writer};
@@ -51,6 +51,17 @@ pub enum ScaleError {
         api_version: String,
         /// The error of discovery.
         source: Box<kube::Error>,
+    },
+    /// The kind has no replicas.
+    #[error(
+        "kind {kind} in {api_version} has no scale subresource, so an HPA cannot scale it either; name a Deployment, \
+         a StatefulSet or another kind with one in scaleTargetRef"
+    )]
+    NotScalable {
+        /// The kind in scaleTargetRef.
+        kind: String,
+        /// Its group and version.
+        api_version: String,
     },
     /// Any other error of the API server.
     #[error("{0}: {1}")]
@@ -117,7 +128,12 @@ impl ScaleError {
     }
 
     /// An error of the discovery of the target's kind.
-    fn of_kind(target: &ScaleTargetRef, error: kube::Error) -> Self {
+    fn of_kind(target: &ScaleTargetRef, error: KindError) -> Self {
+        let (kind, api_version) = (target.kind.clone(), target.api_version.clone());
+        let error = match error {
+            KindError::Discovery(error) => error,
+            KindError::NotScalable => return Self::NotScalable { kind, api_version },
+        };
         let is_unknown = match &error {
             kube::Error::Api(status) => status.code == NOT_FOUND,
             error => matches!(error, kube::Error::Discovery(_)),
@@ -125,7 +141,6 @@ impl ScaleError {
         if !is_unknown {
             return Self::of(target, error);
         }
-        let (kind, api_version) = (target.kind.clone(), target.api_version.clone());
         Self::UnknownKind { kind, api_version, source: Box::new(error) }
     }
 
@@ -135,6 +150,7 @@ impl ScaleError {
             Self::NotFound(_) => Reason::TargetNotFound,
             Self::Conflict(_) => Reason::TargetChanged,
             Self::UnknownKind { .. } => Reason::UnknownTargetKind,
+            Self::NotScalable { .. } => Reason::TargetNotScalable,
             Self::Api(..) => Reason::TargetUnreadable,
         }
     }

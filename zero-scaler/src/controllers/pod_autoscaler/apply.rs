@@ -68,6 +68,7 @@ fn report_size(observed: &ObservedWorkload, from: i32, write: SizeToWrite, conte
         }
         WriteCause::Panic => Reason::ScaledForPanic,
         WriteCause::Direct => Reason::Scaled,
+        WriteCause::UnresponsiveNode => Reason::ScaledBesideLostNode,
     };
     let note = format!("scaled from {from} to {}: {}", write.to, cause_text(observed, write.cause));
     context.reports.events.normal(&observed.autoscaler, reason, note);
@@ -96,6 +97,10 @@ fn cause_text(observed: &ObservedWorkload, cause: WriteCause) -> String {
         WriteCause::Scheduled => "the schedule of the workload requires pods".to_owned(),
         WriteCause::NoActivator => "no activator is ready to hold requests".to_owned(),
         WriteCause::Panic => format!("the panic window needs more pods than the HPA has set{decision}"),
+        WriteCause::UnresponsiveNode => {
+            let message = observed.start_failure.as_ref().map_or("", |failure| &failure.message);
+            format!("no pod can become ready: {message}")
+        }
         WriteCause::Direct => format!("the desired size within the bounds{decision}"),
     }
 }
@@ -241,6 +246,9 @@ fn route_cause(observed: &ObservedWorkload, plan: &Plan, mode: SksMode) -> Strin
             "the workload has no requests".to_owned()
         }
         (SksMode::Proxy, _) if !observed.sidecar_mode.is_required() => "the pods have no sidecar".to_owned(),
+        (SksMode::Proxy, _) if observed.keeps_nodes() => {
+            "externalTrafficPolicy: Local needs endpoints that stay on their nodes".to_owned()
+        }
         (SksMode::Serve, _) if plan.mode == SksMode::Proxy => {
             "no activator can be put in the path".to_owned()
         }

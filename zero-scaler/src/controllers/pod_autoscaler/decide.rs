@@ -73,6 +73,8 @@ pub(super) enum WriteCause {
     Panic,
     /// The workload has no HPA.
     Direct,
+    /// All pods are on nodes that do not respond.
+    UnresponsiveNode,
 }
 
 // === impl WriteCause ===
@@ -88,6 +90,7 @@ impl WriteCause {
             Self::NoActivator => "no_activator",
             Self::Panic => "panic",
             Self::Direct => "direct",
+            Self::UnresponsiveNode => "unresponsive_node",
         }
     }
 }
@@ -225,19 +228,35 @@ fn wake(observed: &ObservedWorkload, cause: WriteCause) -> SequencePosition {
 /// The size to write while there are pods: ahead of the HPA in a panic, and every size without an
 /// HPA.
 fn write_above_zero(observed: &ObservedWorkload, scale: &Scale) -> Option<SizeToWrite> {
+    if let Some(to) = size_beside_unresponsive_nodes(observed, scale) {
+        return Some(SizeToWrite { to, cause: WriteCause::UnresponsiveNode });
+    }
     let decided = observed.decision.as_ref().map(|d| (size_above_zero(observed, d.desired), d.panicking));
     match (observed.autoscaler.spec.scaler, decided) {
         (Scaler::Direct, decided) => {
             // The bounds apply without a decision as well.
             let to =
                 decided.map_or_else(|| size_above_zero(observed, unsigned(scale.replicas)), |(size, _)| size);
-            (to != scale.replicas).then_some(SizeToWrite { to, cause: WriteCause::Direct })
+            // While none is ready, Kubernetes would remove the newest pod, which may be the one that starts.
+            let removes_starting_pod = to < scale.replicas && observed.ready == 0;
+            (to != scale.replicas && !removes_starting_pod)
+                .then_some(SizeToWrite { to, cause: WriteCause::Direct })
         }
         (Scaler::Hpa, Some((to, true))) => {
             (to > scale.replicas).then_some(SizeToWrite { to, cause: WriteCause::Panic })
         }
         (Scaler::Hpa | Scaler::Other, _) => None,
     }
+}
+
+/// One pod more than those that are on unresponsive nodes, within the bounds. The HPA, or a later
+/// decision, removes one that is not ready again.
+fn size_beside_unresponsive_nodes(observed: &ObservedWorkload, scale: &Scale) -> Option<i32> {
+    let pods = observed.pods_on_unresponsive_nodes;
+    let is_lost = pods > 0 && observed.ready == 0 && signed(pods) == scale.replicas;
+    let is_ours = observed.autoscaler.spec.scaler != Scaler::Other;
+    let to = size_above_zero(observed, pods.saturating_add(1));
+    (is_lost && is_ours && to > scale.replicas).then_some(to)
 }
 
 fn plan(observed: &ObservedWorkload, position: SequencePosition, activation: ActiveCondition) -> Plan {
@@ -250,19 +269,23 @@ fn plan(observed: &ObservedWorkload, position: SequencePosition, activation: Act
         write: position.write,
         probe: position.probe,
         mode: mode(observed, wanted, excess),
-        activators: sks_mode::number_of_activators(
-            observed.ready,
-            pod_capacity(observed),
-            &observed.settings,
-        ),
+        activators: number_of_activators(observed),
         why: position.why,
         recheck: position.recheck,
     }
 }
 
+/// All of them where their nodes have to stay the same, whatever they carry.
+fn number_of_activators(observed: &ObservedWorkload) -> u32 {
+    if observed.keeps_nodes() {
+        return u32::MAX;
+    }
+    sks_mode::number_of_activators(observed.ready, pod_capacity(observed), &observed.settings)
+}
+
 /// Pods without sidecar need activators, which limit and count, in the path of each request.
 fn mode(observed: &ObservedWorkload, wanted: Option<u32>, excess: Option<i32>) -> SksMode {
-    if !observed.sidecar_mode.is_required() {
+    if !observed.sidecar_mode.is_required() || observed.keeps_nodes() {
         return SksMode::Proxy;
     }
     sks_mode::wanted(wanted, excess, observed.ready, mode_before(observed))

@@ -1,11 +1,14 @@
 //! One test for each situation: the plan, and the status that follows from it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::api::{LearningStatus, PodAutoscaler, SavingsStatus, ServerlessService, StartFailure};
+use autoscaler::api::{
+    LearningStatus, PodAutoscaler, SavingsStatus, ServerlessService, SidecarConflict, StartFailure,
+};
 use autoscaler::learning::{LearningReport, Phase};
 use autoscaler::scaling::pod_start::StartCause;
-use autoscaler::settings::{AutoscalerConfig, LearnTarget, Settings, SidecarMode};
+use autoscaler::settings::{AutoscalerConfig, LearnTarget, NoWakeRules, Settings, SidecarMode};
 use autoscaler::{Decision, Key, Protocol};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
@@ -117,6 +120,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
         metric: None,
         target_owner: None,
         start_failure: None,
+        pods_on_unresponsive_nodes: 0,
         unusable_pod: None,
         serverless_service: Some(sks("Serve", None)),
         hpa: None,
@@ -170,6 +174,21 @@ fn writes_no_size_for_busy_workload_with_hpa() {
     let mut overloaded = active();
     overloaded.decision.as_mut().unwrap().excess_burst_capacity = -1;
     assert_eq!(decide(&overloaded, None).mode, SksMode::Proxy);
+}
+
+#[test]
+fn service_for_clients_of_its_own_nodes_keeps_all_activators_in_the_path() {
+    let service = |policy: &str| {
+        let spec = json!({"externalTrafficPolicy": policy, "selector": {"app": "web"}});
+        Some(Arc::new(serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap()))
+    };
+    let route = |policy| {
+        let plan = decide(&ObservedWorkload { service: service(policy), ..active() }, None);
+        (plan.mode, plan.activators)
+    };
+    assert_eq!(route("Local"), (SksMode::Proxy, u32::MAX));
+    let (mode, activators) = route("Cluster");
+    assert!(mode == SksMode::Serve && activators < 10, "{mode:?}, {activators}");
 }
 
 #[test]
@@ -408,7 +427,7 @@ fn number_of_activators_without_decision_follows_the_status() {
 /// A sidecar with these `no-wake` rules, if any.
 fn configured(protocol: Protocol, container_concurrency: u32, no_wake: &str) -> Sidecar {
     let no_wake = no_wake.parse().unwrap_or_default();
-    Sidecar::Configured { protocol, container_concurrency, no_wake }
+    Sidecar::Configured { protocol, container_concurrency, no_wake, conflict: None }
 }
 
 #[test]
@@ -728,6 +747,28 @@ fn reports_no_wake_rules_that_differ_in_the_pods() {
 }
 
 #[test]
+fn reports_what_the_sidecar_does_not_work_with() {
+    let degraded = |conflict| {
+        let sidecar = Sidecar::Configured {
+            protocol: Protocol::Http,
+            container_concurrency: 0,
+            no_wake: NoWakeRules::default(),
+            conflict,
+        };
+        let observed = ObservedWorkload { sidecar: Some(sidecar), ..active() };
+        let status =
+            status::status(&observed, &decide(&observed, None), &Ok(ScaleWriteResult::NotNeeded), None);
+        condition(&status.conditions, "Degraded").map(|c| (c.reason.clone(), c.message.clone()))
+    };
+    let (reason, message) =
+        degraded(Some(SidecarConflict::Port { container: "app".to_owned(), port: 9090 })).unwrap();
+    assert!(reason == "AppPortTaken" && message.contains("port 9090"), "{reason}: {message}");
+    let (reason, message) = degraded(Some(SidecarConflict::Windows)).unwrap();
+    assert!(reason == "WindowsPods" && message.contains("sidecar: \"false\""), "{reason}: {message}");
+    assert_eq!(degraded(None), None);
+}
+
+#[test]
 fn scheduled_minimum_is_woken_for_and_kept_without_requests() {
     // NOW is a Friday, at 08:00.
     let scheduled = |observed: ObservedWorkload| {
@@ -802,6 +843,24 @@ fn state_follows_size_and_wanted_pods() {
     );
     let retired = edited(active(), |a| annotate(a, "reachability", "Unreachable"));
     assert_eq!(state(&retired), Some(WorkloadState::Retired));
+}
+
+#[test]
+fn adds_a_pod_while_all_pods_are_on_unresponsive_nodes() {
+    let lost = |replicas, pods| ObservedWorkload {
+        ready: 0,
+        pods_on_unresponsive_nodes: pods,
+        ..observed(replicas, &[at("Active", "Unknown", "Queued", 60)])
+    };
+    let written = |observed: ObservedWorkload| decide(&observed, None).write;
+    assert_eq!(written(lost(1, 1)), write(2, WriteCause::UnresponsiveNode));
+    assert_eq!(written(lost(2, 1)), None, "the pods of this size were not seen yet");
+    assert_eq!(written(lost(2, 2)), write(3, WriteCause::UnresponsiveNode));
+    assert_eq!(written(lost(5, 5)), None, "maxReplicas");
+    assert_eq!(written(edited(lost(1, 1), |a| a.spec.scaler = Scaler::Other)), None);
+    assert_eq!(written(direct(lost(1, 1))), write(2, WriteCause::UnresponsiveNode));
+    assert_eq!(written(direct(lost(2, 0))), None, "one of the two is starting");
+    assert_eq!(written(ObservedWorkload { ready: 1, ..direct(lost(2, 0)) }), write(1, WriteCause::Direct));
 }
 
 #[test]

@@ -46,6 +46,7 @@ pub(super) fn advice(observed: &ObservedWorkload) -> Option<(Reason, String)> {
         })
         .or_else(|| Some((Reason::ContainerConcurrencyMismatch, concurrency_mismatch(observed)?)))
         .or_else(|| Some((Reason::NoWakeMismatch, no_wake_mismatch(observed)?)))
+        .or_else(|| sidecar_conflict(observed))
 }
 
 fn service_warning(observed: &ObservedWorkload) -> Option<(Reason, String)> {
@@ -53,6 +54,11 @@ fn service_warning(observed: &ObservedWorkload) -> Option<(Reason, String)> {
     let ready = condition(&status.conditions, READY).filter(|ready| ready.status == "True")?;
     let reason = SERVICE_WARNINGS.into_iter().find(|reason| reason.as_str() == ready.reason)?;
     Some((reason, ready.message.clone()))
+}
+
+fn sidecar_conflict(observed: &ObservedWorkload) -> Option<(Reason, String)> {
+    let Some(Sidecar::Configured { conflict: Some(conflict), .. }) = &observed.sidecar else { return None };
+    Some((conflict.reason(), format!("{}; {}", conflict.problem(), conflict.fix())))
 }
 
 /// The activators fill pods by the HPA's limit, and the sidecars queue by the pods'.

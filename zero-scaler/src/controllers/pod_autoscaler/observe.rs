@@ -88,6 +88,8 @@ pub(super) struct ObservedWorkload {
     pub(super) target_owner: Option<Key>,
     /// Why the pods of a workload that wakes do not start.
     pub(super) start_failure: Option<StartFailure>,
+    /// Number of pods, if all of them are on nodes that do not respond.
+    pub(super) pods_on_unresponsive_nodes: u32,
     /// A ready pod that gets no requests, if all ready pods of the target are such.
     pub(super) unusable_pod: Option<UnusablePod>,
     /// `None` for a workload that needs no HPA.
@@ -135,6 +137,12 @@ impl ObservedWorkload {
     pub(super) fn until_schedule_change(&self) -> Option<Duration> {
         let next = self.scheduled?.next?;
         u64::try_from(next.at.saturating_sub(self.now.as_millisecond())).ok().map(Duration::from_millis)
+    }
+
+    /// Whether the nodes with endpoints should not change with the mode: a load balancer sends requests
+    /// to a node until its next health check there, also after the last endpoint has left the node.
+    pub(super) fn keeps_nodes(&self) -> bool {
+        self.service.as_ref().is_some_and(|service| service.has_local_external_policy())
     }
 
     /// Whether nothing counts the requests: pods have no sidecar, and activators are not in the path.
@@ -208,6 +216,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         metric: context.cache.metric(key),
         start_failure: context.scaling.starts.failure(key, reported_failure(serverless_service.as_ref())),
         serverless_service,
+        pods_on_unresponsive_nodes: context.scaling.starts.pods_on_unresponsive_nodes(key),
         unusable_pod: context.scaling.starts.unusable_pod(key),
         hpa: hpa(key, autoscaler, context),
         target_owner: other_owner_of_target(key, autoscaler, context),
@@ -364,6 +373,7 @@ mod tests {
             protocol: Protocol::Http,
             container_concurrency: 0,
             no_wake: NoWakeRules::default(),
+            conflict: None,
         };
         let (template, missing) = (Some(&configured), Some(&Sidecar::Missing));
         for (wanted, template, before, pods, expected) in [

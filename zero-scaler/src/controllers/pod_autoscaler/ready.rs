@@ -137,8 +137,8 @@ fn sidecar_missing(observed: &ObservedWorkload) -> Option<String> {
     let Some(UnusablePod::WithoutSidecar(pod)) = &observed.unusable_pod else { return None };
     Some(format!(
         "pod {pod} is ready and has no sidecar, so it gets no requests; label the target's pod template with \
-         {INJECT_LABEL}: \"true\" and apply Rouse's admission policy (queue-proxy.yaml), or add the sidecar to the \
-         template; then restart the pods"
+         {INJECT_LABEL}: \"true\", install Rouse's admission policy or webhook for the sidecar, or add the sidecar to \
+         the template; then restart the pods"
     ))
 }
 

@@ -142,7 +142,16 @@ pub(super) async fn status(
 fn is_as_private(existing: &Value, desired: &Value) -> bool {
     let part = |object: &Value, part: &str| object.pointer(part).map(ordered);
     let has = |name| part(existing, name).zip(part(desired, name)).is_some_and(|(e, d)| contains(&e, &d));
-    has("/metadata") && has("/spec")
+    let is_same = |name| value(existing, name) == value(desired, name);
+    has("/metadata")
+        && has("/spec")
+        && is_same("/metadata/annotations")
+        && is_same("/spec/trafficDistribution")
+}
+
+/// A part of an object; `None` if it is null as well.
+fn value<'a>(object: &'a Value, part: &str) -> Option<&'a Value> {
+    object.pointer(part).filter(|value| !value.is_null())
 }
 
 /// A copy with its ports ordered by number: server-side apply merges them in any order.
@@ -181,6 +190,19 @@ mod tests {
         };
         assert!(is_as_private(&service([80, 81]), &service([81, 80])));
         assert!(!is_as_private(&service([80, 82]), &service([81, 80])));
+    }
+
+    #[test]
+    fn private_service_without_the_topology_of_the_public_one_is_written() {
+        let service =
+            |distribution: Value| json!({"metadata": {}, "spec": {"trafficDistribution": distribution}});
+        let (unset, close) = (json!({"metadata": {}, "spec": {}}), service(json!("PreferClose")));
+        assert!(is_as_private(&service(Value::Null), &unset) && is_as_private(&close, &close));
+        assert!(!is_as_private(&service(Value::Null), &close), "set");
+        assert!(!is_as_private(&close, &unset), "unset");
+        let annotated =
+            json!({"metadata": {"annotations": {"service.kubernetes.io/topology-mode": "Auto"}}, "spec": {}});
+        assert!(!is_as_private(&annotated, &unset) && !is_as_private(&unset, &annotated));
     }
 
     #[test]

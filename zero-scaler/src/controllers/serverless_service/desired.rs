@@ -23,6 +23,7 @@ use crate::cache::slice_index::{MANAGED_BY, SERVICE_NAME};
 use crate::kubernetes::server_side_apply::owner;
 use crate::pods::endpoints::{PodEndpoint, is_ready, routable_ports};
 use crate::pods::private_ports::{number_on_pod, private_ports};
+use crate::pods::topology::hints_of_activator;
 
 /// The API's limit for one slice.
 const MOST_ENDPOINTS: usize = 1000;
@@ -90,7 +91,10 @@ fn of_family(observed: &ObservedService, path: &ServingPath, family: &str) -> Ve
     let of = |endpoints: &[PodEndpoint]| -> Vec<Endpoint> {
         endpoints.iter().filter(|e| e.family == family).map(|e| e.endpoint.clone()).collect()
     };
-    let activators = of(&path.activators);
+    let mut activators = of(&path.activators);
+    for activator in &mut activators {
+        activator.hints = hints_of_activator(&observed.service, activator);
+    }
     let groups = if !activators.is_empty() {
         vec![(activator_ports(observed, &path.ports), activators)]
     } else if !observed.managed {
@@ -222,13 +226,14 @@ pub(super) fn is_as_desired(existing: &EndpointSlice, desired: &EndpointSlice) -
         && owners(desired).iter().all(|owner| existing_owners.contains(owner))
 }
 
-/// The Service that selects the pods. Headless, because only its slices are read.
+/// The Service that selects the pods. Headless, because only its slices are read. Kubernetes computes
+/// the hints of their endpoints from the fields for topology.
 pub(super) fn private_service(observed: &ObservedService) -> Option<Value> {
     let name = observed.private.as_deref()?;
     let selector: BTreeMap<String, String> =
         Selector::parse(&observed.sks.spec.selector).ok()?.as_labels()?;
     let public = observed.service.spec.as_ref();
-    Some(json!({
+    let mut private = json!({
         "apiVersion": Service::api_version(&()),
         "kind": Service::kind(&()),
         "metadata": {
@@ -244,7 +249,22 @@ pub(super) fn private_service(observed: &ObservedService) -> Option<Value> {
             "selector": selector,
             "ports": private_ports(&observed.service, observed.sks.spec.sidecar),
         },
-    }))
+    });
+    let annotations = observed.service.topology_annotations();
+    if !annotations.is_empty() {
+        set(&mut private, "/metadata", "annotations", json!(annotations));
+    }
+    if let Some(distribution) = public.and_then(|spec| spec.traffic_distribution.as_ref()) {
+        set(&mut private, "/spec", "trafficDistribution", json!(distribution));
+    }
+    Some(private)
+}
+
+/// Sets a field that is left out if it has no value: server-side apply would own a null.
+fn set(object: &mut Value, part: &str, field: &str, value: Value) {
+    if let Some(part) = object.pointer_mut(part).and_then(Value::as_object_mut) {
+        part.insert(field.to_owned(), value);
+    }
 }
 
 #[cfg(test)]

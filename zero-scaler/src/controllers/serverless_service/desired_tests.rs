@@ -176,6 +176,45 @@ fn the_private_service_selects_the_pods_at_their_sidecar() {
     );
 }
 
+/// The Service prefers endpoints of the client's zone, as do the pods' endpoints by Kubernetes.
+fn in_zones(mode: &str, managed: bool) -> (ObservedService, PodEndpoint) {
+    let in_zone = |address: &str, zone: &str| {
+        let mut endpoint = endpoint(address, true);
+        endpoint.endpoint.zone = Some(zone.into());
+        endpoint
+    };
+    let mut pod = in_zone("10.1.0.1", "a");
+    pod.endpoint.hints = serde_json::from_value(json!({"forZones": [{"name": "a"}]})).unwrap();
+    let mut observed = observed(mode, managed, &[pod]);
+    Arc::make_mut(&mut observed.service).spec.as_mut().unwrap().traffic_distribution =
+        Some("PreferSameZone".into());
+    (observed, in_zone("10.2.0.1", "b"))
+}
+
+fn hints(slices: &[EndpointSlice]) -> Vec<Value> {
+    let endpoints = slices.iter().flat_map(|slice| slice.endpoints.iter().flatten());
+    endpoints.map(|endpoint| serde_json::to_value(&endpoint.hints).unwrap()).collect()
+}
+
+#[test]
+fn clients_that_prefer_their_zone_find_pods_and_activators_of_it() {
+    for (mode, managed, zone) in [("Serve", true, "a"), ("Proxy", true, "b"), ("Proxy", false, "b")] {
+        let (observed, activator) = in_zones(mode, managed);
+        let (_, slices) = written(&observed, &[activator]);
+        assert_eq!(hints(&slices), [json!({"forZones": [{"name": zone}]})], "{mode}, managed: {managed}");
+    }
+}
+
+#[test]
+fn private_service_has_the_topology_of_the_public_one() {
+    let (mut observed, _) = in_zones("Serve", true);
+    Arc::make_mut(&mut observed.service).metadata.annotations =
+        Some([("service.kubernetes.io/topology-mode".to_owned(), "Auto".to_owned())].into());
+    let private = private_service(&observed).unwrap();
+    assert_eq!(private["spec"]["trafficDistribution"], "PreferSameZone");
+    assert_eq!(private["metadata"]["annotations"], json!({"service.kubernetes.io/topology-mode": "Auto"}));
+}
+
 /// A Service with a named and a numbered target port, for pods without sidecar.
 fn without_sidecar(pods: &[(&str, u16)]) -> ObservedService {
     let pod = |(address, number): &(&str, u16)| {

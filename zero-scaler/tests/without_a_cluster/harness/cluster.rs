@@ -237,12 +237,14 @@ impl Cluster {
         });
     }
 
-    /// Adds that kind to discovery.
-    pub(crate) fn discover_gadgets(&self) {
-        self.api.set_discovery(
-            "/apis/example.com/v1",
-            json!([{"name": "gadgets", "singularName": "gadget", "namespaced": true, "kind": "Gadget", "verbs": ["get"]}]),
-        );
+    /// Adds that kind to discovery, with these subresources.
+    pub(crate) fn discover_gadgets(&self, subresources: &[&str]) {
+        let names = subresources.iter().map(|subresource| format!("gadgets/{subresource}"));
+        let resources: Vec<Value> = std::iter::once("gadgets".to_owned())
+            .chain(names)
+            .map(|name| json!({"name": name, "singularName": "", "namespaced": true, "kind": "Gadget", "verbs": ["get"]}))
+            .collect();
+        self.api.set_discovery("/apis/example.com/v1", json!(resources));
     }
 
     /// Creates a PodAutoscaler as a user, beside the HPA, or in place of it if the scaler is

@@ -82,12 +82,18 @@ async fn beside_another_autoscaler_only_zero_is_left_and_reached() {
 async fn custom_resource_goes_to_zero_and_back() {
     let mut scenario = Scenario::new(1);
     scenario.cluster.scale_a_gadget();
-    let unknown = |cluster: &Cluster| {
-        let ready = condition(cluster, AUTOSCALER, "Ready");
-        ready.contains("UnknownTargetKind") && ready.contains("correct scaleTargetRef")
+    let not_ready = |reason: &'static str, fix: &'static str| {
+        move |cluster: &Cluster| {
+            let ready = condition(cluster, AUTOSCALER, "Ready");
+            ready.contains(reason) && ready.contains(fix)
+        }
     };
+    let unknown = not_ready("UnknownTargetKind", "correct scaleTargetRef");
     scenario.until("condition UnknownTargetKind", unknown).await;
-    scenario.cluster.discover_gadgets();
+    scenario.cluster.discover_gadgets(&["status"]);
+    let without_scale = not_ready("TargetNotScalable", "name a Deployment");
+    scenario.until("condition TargetNotScalable", without_scale).await;
+    scenario.cluster.discover_gadgets(&["scale", "status"]);
     scenario.full_cycle().await;
     assert_eq!(scenario.cluster.observed().sizes, [1, 0, 2]);
     assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
