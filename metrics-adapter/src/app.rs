@@ -6,6 +6,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use autoscaler::contract::{GROUP, STATS_AUDIENCE};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
 use prometheus::Registry;
@@ -42,10 +44,12 @@ use crate::learning::observations::Observations;
 use crate::learning::resources::resource_reader::ResourceReader;
 use crate::learning::resources::resource_readings::ResourceReadings;
 use crate::metrics::Metrics;
-use crate::tls::api_service::{self, CaBundleReconciler};
+use crate::sidecar_injection::Webhook;
+use crate::tls::ca_bundle::{self, CaBundleReconciler};
 use crate::tls::certificate_resolver::CertificateResolver;
 use crate::tls::serving_certificate::ServingCertificate;
-use crate::tls::{mounted_certificate, tls_server};
+use crate::tls::tls_server::{self, Services};
+use crate::tls::{api_service, mounted_certificate, webhook_configuration};
 use crate::watches::metric_watch::MetricWatch;
 use crate::watches::plain_namespaces::namespaces_without_sidecar;
 use crate::watches::ready_pods::ReadyPods;
@@ -165,9 +169,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let values = MetricValues { collector, decisions, history, pods, workloads };
     let auth = Auth::new(front_proxy, reviewer, metrics.reviews.clone());
     let forwarder = LeaderForwarder::new(leadership.clone(), ProjectedToken::at(&args.token_file));
+    let webhook = Arc::new(Webhook::new(args.sidecar.settings(), metrics.sidecar_reviews.clone()));
     let api = Api::new(values, forwarder, auth, readiness.clone(), metrics, args.custom_metrics);
     servers.spawn(stat_server.serve(stats_listener, api.clone()));
-    servers.spawn(tls_server::serve(api_listener, tls, api, stop.clone()));
+    servers.spawn(tls_server::serve(api_listener, tls, Services { api, webhook }, stop.clone()));
     drop(starting);
 
     let ended = tokio::select! {
@@ -222,16 +227,22 @@ fn serving_certificate(
     let reporter =
         Reporter { controller: format!("{GROUP}/{COMPONENT}"), instance: Some(args.pod_name.clone()) };
     let recorder = Recorder::new(client.clone(), reporter);
+    let reconciler = |name, owned| CaBundleReconciler {
+        client: client.clone(),
+        name,
+        service: (namespace.clone(), service.clone()),
+        recorder: recorder.clone(),
+        owned,
+    };
     let custom = args.custom_metrics.then_some(api_service::CUSTOM);
     for name in [Some(api_service::EXTERNAL), custom].into_iter().flatten() {
-        let reconciler = CaBundleReconciler {
-            client: client.clone(),
-            name,
-            service: (namespace.clone(), service.clone()),
-            recorder: recorder.clone(),
-            owned: metrics.api_service_owned.with_label_values(&[name]),
-        };
-        tasks.spawn(api_service::reconcile(reconciler, changes.clone()));
+        let reconciler = reconciler(name, metrics.api_service_owned.with_label_values(&[name]));
+        tasks.spawn(ca_bundle::reconcile::<APIService>(reconciler, changes.clone()));
+    }
+    if args.sidecar.settings().is_some() {
+        let name = webhook_configuration::SIDECAR;
+        let reconciler = reconciler(name, metrics.webhook_owned.with_label_values(&[name]));
+        tasks.spawn(ca_bundle::reconcile::<MutatingWebhookConfiguration>(reconciler, changes));
     }
     resolver
 }

@@ -10,6 +10,8 @@ use autoscaler::contract::{
 use autoscaler::settings::parse_duration;
 use clap::Parser;
 
+use crate::sidecar_injection::settings::SidecarArgs;
+
 /// Collects request load, decides on the number of pods per workload, and serves
 /// external.metrics.k8s.io.
 #[derive(Clone, Debug, Parser)]
@@ -22,7 +24,7 @@ pub struct Args {
     #[arg(long, env = "ROUSE_SERVICE", default_value = "metrics-adapter")]
     pub service: String,
     /// Directory with tls.crt and tls.key, maintained by another program such as cert-manager,
-    /// which also has to maintain the caBundle of the APIServices. By default the metrics-adapter
+    /// which also has to maintain the caBundle of the APIServices and of the webhook. By default the metrics-adapter
     /// creates and renews its own certificate in Secret metrics-adapter-serving.
     #[arg(long, env = "ROUSE_SERVING_CERTIFICATE", value_name = "DIR")]
     pub serving_certificate: Option<PathBuf>,
@@ -30,6 +32,9 @@ pub struct Args {
     /// external.metrics.k8s.io.
     #[arg(long, env = "ROUSE_CUSTOM_METRICS")]
     pub custom_metrics: bool,
+    /// The sidecar of the webhook.
+    #[command(flatten)]
+    pub sidecar: SidecarArgs,
     /// Name of this replica in the Lease. Must be unique.
     #[arg(long, env = "POD_NAME", default_value = "metrics-adapter")]
     pub pod_name: String,
@@ -73,6 +78,10 @@ mod tests {
         Args::command().debug_assert();
         let args = Args::try_parse_from(["metrics-adapter"]).unwrap();
         assert_eq!((args.api_port, args.stats_port, args.admin_port), (6443, 8080, 9090));
+        assert!(args.sidecar.settings().is_none(), "no webhook without an image");
         assert!(Args::try_parse_from(["metrics-adapter", "--shutdown-delay", "soon"]).is_err());
+        for quantity in ["--sidecar-memory-limit=a lot", "--sidecar-cpu-request=-1m"] {
+            assert!(Args::try_parse_from(["metrics-adapter", quantity]).is_err(), "{quantity}");
+        }
     }
 }

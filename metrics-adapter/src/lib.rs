@@ -8,8 +8,10 @@
 //!  Metric, PodAutoscaler, ConfigMap ─► metric_watch ─► workloads          Pods ─► ready_pods
 //! ```
 //!
+//! Beside them, `sidecar_injection` is a webhook on the listener of the metrics API.
+//!
 //! The process writes two things to the cluster: its own serving certificate, and the CA of that
-//! certificate in its APIServices.
+//! certificate in its APIServices and in the configuration of the webhook.
 
 pub mod app;
 pub mod args;
@@ -18,5 +20,6 @@ pub mod decisions;
 pub mod external_metrics;
 pub mod learning;
 pub mod metrics;
+pub mod sidecar_injection;
 pub mod tls;
 pub mod watches;

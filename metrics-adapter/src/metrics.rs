@@ -28,6 +28,7 @@ fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     metrics.decode_errors.of("Pod");
     metrics.api_responses.with_label_values(&["200"]).inc();
     metrics.api_service_owned.with_label_values(&["v1beta1.external.metrics.k8s.io"]).set(1);
+    metrics.webhook_owned.with_label_values(&["queue-proxy.autoscaling.rouse.dev"]).set(1);
     metrics.learning.learned_target.with_label_values(&["shop", "web"]);
     metrics.learning.recommended_target.with_label_values(&["shop", "web"]);
     metrics.learning.phase.with_label_values(&["shop", "web", "Settled"]);
@@ -65,6 +66,10 @@ pub struct Metrics {
     pub reviews: OutcomeCounters,
     /// Whether an APIService names our Service, by its name.
     pub api_service_owned: IntGaugeVec,
+    /// Whether a webhook's configuration names our Service, by its name.
+    pub webhook_owned: IntGaugeVec,
+    /// Reviews of pods by the sidecar's webhook, by outcome.
+    pub sidecar_reviews: OutcomeCounters,
     /// Expiry of the serving certificate, in Unix time.
     pub certificate_not_after: IntGauge,
     /// Learned targets.
@@ -186,6 +191,17 @@ impl Metrics {
                 "api_service_owned",
                 "1 if the APIService names this installation's Service, else 0.",
                 &["name"],
+            )?,
+            webhook_owned: gauges(
+                registry,
+                "webhook_owned",
+                "1 if the MutatingWebhookConfiguration names this installation's Service, else 0.",
+                &["name"],
+            )?,
+            sidecar_reviews: OutcomeCounters::register(
+                registry,
+                "sidecar_reviews_total",
+                "Requests to the sidecar's webhook. The pod of a failed one gets no sidecar.",
             )?,
             certificate_not_after: gauge(
                 registry,

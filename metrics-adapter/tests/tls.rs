@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use clap::Parser;
 use futures::future::BoxFuture;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
+use metrics_adapter::args::Args;
 use metrics_adapter::collection::collector::Collector;
 use metrics_adapter::decisions::decision_history::DecisionHistory;
 use metrics_adapter::decisions::decision_store::DecisionStore;
@@ -17,9 +19,10 @@ use metrics_adapter::external_metrics::auth::{Auth, FrontProxy};
 use metrics_adapter::external_metrics::leader_forwarder::LeaderForwarder;
 use metrics_adapter::external_metrics::{Api, MetricValues};
 use metrics_adapter::metrics::Metrics;
+use metrics_adapter::sidecar_injection::Webhook;
 use metrics_adapter::tls::certificate_material::CertificateMaterial;
 use metrics_adapter::tls::certificate_resolver::CertificateResolver;
-use metrics_adapter::tls::tls_server;
+use metrics_adapter::tls::tls_server::{self, Services};
 use metrics_adapter::watches::ready_pods::ReadyPods;
 use metrics_adapter::watches::workloads::WorkloadTable;
 use prometheus::Registry;
@@ -29,6 +32,7 @@ use runtime::readiness::Readiness;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -80,7 +84,7 @@ fn front_proxy() -> (FrontProxy, ClientIdentity) {
     (FrontProxy::parse(&data).unwrap(), (certificate, key))
 }
 
-fn api(front_proxy: FrontProxy) -> Arc<Api> {
+fn services(front_proxy: FrontProxy) -> Services {
     let metrics = Metrics::register(&Registry::new()).unwrap();
     let values = MetricValues {
         collector: Arc::new(Collector::default()),
@@ -91,7 +95,10 @@ fn api(front_proxy: FrontProxy) -> Arc<Api> {
     };
     let front_proxy = Arc::new(ArcSwap::from_pointee(front_proxy));
     let auth = Auth::new(front_proxy, Arc::new(OnlyJane), metrics.reviews.clone());
-    Api::new(values, LeaderForwarder::alone(), auth, Readiness::default(), metrics, false)
+    let args = Args::try_parse_from(["metrics-adapter", "--sidecar-image", "queue-proxy:v1"]).unwrap();
+    let webhook = Arc::new(Webhook::new(args.sidecar.settings(), metrics.sidecar_reviews.clone()));
+    let api = Api::new(values, LeaderForwarder::alone(), auth, Readiness::default(), metrics, false);
+    Services { api, webhook }
 }
 
 /// A connection, or the handshake error.
@@ -116,6 +123,25 @@ async fn connect(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
+/// The response to a review of a pod.
+async fn review(port: u16, ca: &str) -> String {
+    let pods = json!({"group": "", "version": "v1", "resource": "pods", "kind": "Pod"});
+    let body = json!({
+        "kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
+        "request": {
+            "uid": "1", "kind": pods, "resource": pods, "operation": "CREATE", "userInfo": {},
+            "object": {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "app"}]}},
+        },
+    });
+    let body = body.to_string();
+    let head = format!("POST /mutate-pods HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n", body.len());
+    let mut stream = connect(port, ca, None).await.unwrap();
+    stream.write_all(format!("{head}connection: close\r\n\r\n{body}").as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    response
+}
+
 /// The status line of `GET /apis` as jane, or the handshake error.
 async fn get(port: u16, ca: &str, identity: Option<ClientIdentity>) -> std::io::Result<String> {
     let mut stream = connect(port, ca, identity).await?;
@@ -127,14 +153,14 @@ async fn get(port: u16, ca: &str, identity: Option<ClientIdentity>) -> std::io::
 }
 
 #[tokio::test]
-async fn serves_replaced_certificates_and_verifies_the_front_proxy() {
+async fn serves_replaced_certificates_verifies_the_front_proxy_and_reviews_pods() {
     let (front_proxy, identity) = front_proxy();
     let certificates = Arc::new(CertificateResolver::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let config = tls_server::config(certificates.clone()).unwrap();
     let stop = CancellationToken::new();
-    let server = tokio::spawn(tls_server::serve(listener, config, api(front_proxy), stop.clone()));
+    let server = tokio::spawn(tls_server::serve(listener, config, services(front_proxy), stop.clone()));
 
     let names = [NAME.to_owned()];
     let material = CertificateMaterial::new(&names, runtime::clock::since_epoch()).unwrap();
@@ -143,6 +169,9 @@ async fn serves_replaced_certificates_and_verifies_the_front_proxy() {
     certificates.set(material.certified_key().unwrap());
     assert_eq!(get(port, ca, None).await.unwrap(), "HTTP/1.1 403 Forbidden");
     assert_eq!(get(port, ca, Some(identity)).await.unwrap(), "HTTP/1.1 200 OK");
+    // API servers have no credentials for webhooks.
+    let reviewed = review(port, ca).await;
+    assert!(reviewed.starts_with("HTTP/1.1 200 OK") && reviewed.contains("JSONPatch"), "{reviewed}");
 
     // A new CA and leaf, as after a change of the Secret.
     let next =
@@ -175,7 +204,7 @@ async fn idle_connections_leave_room_for_the_api_server() {
     let port = listener.local_addr().unwrap().port();
     let config = tls_server::config(certificates.clone()).unwrap();
     let server =
-        tokio::spawn(tls_server::serve(listener, config, api(front_proxy), CancellationToken::new()));
+        tokio::spawn(tls_server::serve(listener, config, services(front_proxy), CancellationToken::new()));
     let names = [NAME.to_owned()];
     let material = CertificateMaterial::new(&names, runtime::clock::since_epoch()).unwrap();
     certificates.set(material.certified_key().unwrap());

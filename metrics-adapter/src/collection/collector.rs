@@ -27,7 +27,8 @@ pub struct Collector {
     recordings: LoadRecordings,
 }
 
-/// One workload's collection. The lock is held for a few additions, never across an await.
+/// One workload's collection. The lock is held for a few additions or one decision, never across an
+/// await.
 #[derive(Debug)]
 struct Entry {
     windows: Mutex<WindowSpec>,
@@ -105,7 +106,8 @@ impl Collector {
     pub fn record_scrape(&self, key: &Key, at: Duration, round: &ScrapeResult) {
         let Some(entry) = self.entry(key) else { return };
         let activators = self.connected_activators() > 0;
-        entry.collection.lock().record_scrape(at, round, activators);
+        let mut collection = entry.collection.lock();
+        collection.record_scrape(at, round, activators);
         if let ScrapeResult::Complete { total, .. } = round {
             self.recordings.stat(key, at, total);
         }
@@ -113,9 +115,21 @@ impl Collector {
 
     /// A workload's current averages; `None` without data.
     pub fn averages(&self, key: &Key, measure: MetricName) -> Option<WindowAverages> {
-        let entry = self.entry(key)?;
-        let now = self.clock.now();
-        entry.collection.lock().averages(measure, now)
+        self.with_averages(key, measure, self.clock.now(), |averages| averages)
+    }
+
+    /// Calls `act` with a workload's averages at `now`. No stat is recorded meanwhile, so that a
+    /// recording has stats and decisions in the order in which they took effect.
+    pub fn with_averages<T>(
+        &self,
+        key: &Key,
+        measure: MetricName,
+        now: Duration,
+        act: impl FnOnce(Option<WindowAverages>) -> T,
+    ) -> T {
+        let Some(entry) = self.entry(key) else { return act(None) };
+        let collection = entry.collection.lock();
+        act(collection.averages(measure, now))
     }
 
     /// Since when all pods and activators report the workload as idle.

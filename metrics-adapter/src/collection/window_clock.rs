@@ -3,6 +3,9 @@
 //! Wall time can jump back, and a window would then refuse every write until it has caught up. So
 //! the wall clock is read once, at the start, and the monotonic clock counts from there. Timestamps
 //! that leave the process are converted to the current wall clock.
+//!
+//! It counts whole milliseconds, as recorded loads do: a replay then compares the same instants as
+//! the decider did, also where two decisions are exactly one window apart.
 
 use std::time::Duration;
 
@@ -24,9 +27,10 @@ impl Default for WindowClock {
 }
 
 impl WindowClock {
-    /// The current time of this clock.
+    /// The current time of this clock, in whole milliseconds.
     pub fn now(&self) -> Duration {
-        self.wall + self.started.elapsed()
+        let now = self.wall + self.started.elapsed();
+        now - Duration::from_nanos(u64::from(now.subsec_nanos()) % 1_000_000)
     }
 
     /// The instant that corresponds to a time of this clock.
@@ -67,6 +71,15 @@ mod tests {
         assert_eq!(clock.second_of(second + 1), Duration::from_secs(now.as_secs() + 1));
         for off in [0, -1, second - 60, second + 3600, i64::MAX] {
             assert_eq!(clock.second_of(off), now, "{off}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn counts_whole_milliseconds() {
+        let clock = WindowClock::default();
+        for _ in 0..5 {
+            tokio::time::advance(Duration::from_micros(300)).await;
+            assert_eq!(clock.now(), Duration::from_millis(clock.now().as_millis().try_into().unwrap()));
         }
     }
 

@@ -182,10 +182,10 @@ impl MultiScaler {
         }
         let Some(ready) = self.ready(workload) else { return };
         let now = self.collector.clock().now();
-        let averages = self.collector.averages(key, workload.measure);
         // Read once: a decision of the leader without its learned target would change the size.
         let leads = self.leadership.is_leader();
-        let report = leads.then(|| state.learners.learn(workload, averages, ready, now)).flatten();
+        let averages = || self.collector.averages(key, workload.measure);
+        let report = leads.then(|| state.learners.learn(workload, averages(), ready, now)).flatten();
         let stored = || if leads { None } else { state.learners.stored_target(workload) };
         let learned = report.as_ref().map(|report| report.target).or_else(stored);
         let target = learned.and_then(|learned| TargetInForce::new(workload, learned));
@@ -195,12 +195,15 @@ impl MultiScaler {
             .entry(key.clone())
             .or_insert_with(|| DeciderEntry { decider: Decider::new(&spec, ready, now), idle: None });
         let idle_since = self.idle_since(entry, key);
-        // An empty window counts as no load only if a connected activator confirms idleness.
-        let has_data = averages.is_some() || idle_since.is_some();
-        if has_data {
+        // Read again: the learner takes too long for a lock.
+        let (averages, result) = self.collector.with_averages(key, workload.measure, now, |averages| {
+            // An empty window counts as no load only if a connected activator confirms idleness.
+            if averages.is_none() && idle_since.is_none() {
+                return (None, None);
+            }
             self.collector.recordings().decision(workload, &spec, ready, now);
-        }
-        let result = has_data.then(|| entry.decider.decide(&spec, averages, ready, now)).flatten();
+            (averages, entry.decider.decide(&spec, averages, ready, now))
+        });
         let (panicking, at) = (entry.decider.is_panicking(), runtime::clock::unix_millis());
         self.metrics.decisions.count(result.is_some());
         let idle_load = idle_since.map(|_| 0.0);

@@ -1,4 +1,4 @@
-//! TLS server: the listener of the metrics API.
+//! TLS server: the listener of the metrics API and of the sidecar's webhook.
 //!
 //! It requests a client certificate and accepts any, or none. The handshake verifies that the
 //! client holds the key; each request verifies the certificate against the CA published at that
@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::external_metrics::Api;
 use crate::external_metrics::auth::PeerCertificates;
+use crate::sidecar_injection::{Webhook, webhook};
 
 /// The connections of kube-apiservers are authenticated by the first request. Each opens a few, uses
 /// them for all queries, and is never idle for as long as this while there is an HPA.
@@ -36,7 +37,16 @@ const LIMITS: ServerLimits = ServerLimits {
     http2: Some(Http2Limits { max_streams: 200, ping: Duration::from_secs(20) }),
 };
 
-/// The TLS configuration of the API.
+/// What the listener serves. Each has bounds of its own.
+#[derive(Clone, Debug)]
+pub struct Services {
+    /// The metrics API.
+    pub api: Arc<Api>,
+    /// The sidecar's webhook.
+    pub webhook: Arc<Webhook>,
+}
+
+/// The TLS configuration of the listener.
 ///
 /// # Errors
 /// When the TLS provider lacks the default protocol versions.
@@ -50,12 +60,12 @@ pub fn config(resolver: Arc<dyn ResolvesServerCert>) -> Result<ServerConfig, rus
     Ok(config)
 }
 
-/// Serves the API until `stop`, then lets running requests finish.
-pub async fn serve(listener: TcpListener, config: ServerConfig, api: Arc<Api>, stop: CancellationToken) {
+/// Serves until `stop`, then lets running requests finish.
+pub async fn serve(listener: TcpListener, config: ServerConfig, services: Services, stop: CancellationToken) {
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let open = move |stream, slot| {
-        let (acceptor, api) = (acceptor.clone(), api.clone());
-        async move { open(stream, slot, acceptor, api).await }
+        let (acceptor, services) = (acceptor.clone(), services.clone());
+        async move { open(stream, slot, acceptor, services).await }
     };
     server::serve_with(listener, open, LIMITS, stop).await;
 }
@@ -65,16 +75,19 @@ async fn open(
     stream: TcpStream,
     slot: Arc<ConnectionSlot>,
     acceptor: TlsAcceptor,
-    api: Arc<Api>,
+    services: Services,
 ) -> Result<(TlsStream<TcpStream>, impl HttpHandler), ConnectionError> {
     let stream = acceptor.accept(stream).await.map_err(|error| ConnectionError::Failed(error.into()))?;
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let peer = PeerCertificates::new(chain.iter().map(|certificate| certificate.clone().into_owned()));
     let handler = move |request: Request<Incoming>| {
-        let (api, peer, slot) = (api.clone(), peer.clone(), slot.clone());
+        let (services, peer, slot) = (services.clone(), peer.clone(), slot.clone());
         async move {
+            if request.uri().path() == webhook::PATH {
+                return services.webhook.serve(request, slot.peer()).await;
+            }
             let (parts, _body) = request.into_parts();
-            let response = api.serve(&parts, &peer).await;
+            let response = services.api.serve(&parts, &peer).await;
             if peer.is_front_proxy() {
                 slot.authenticated();
             }

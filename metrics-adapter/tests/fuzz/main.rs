@@ -1,8 +1,8 @@
-//! Fuzz tests of every parser of external input: stats, selectors, API requests and websocket
-//! frames.
+//! Fuzz tests of every parser of external input: stats, selectors, API requests, reviews of pods and
+//! websocket frames.
 //!
 //! No input may panic, add a non-finite number to a window, or lead to a response that is not in
-//! the format of the API; and good requests must be served afterwards. The four targets run in
+//! the format of the API; and good requests must be served afterwards. The five targets run in
 //! parallel. See [`fuzzing`] for the duration and the seeds.
 
 #![allow(
@@ -15,6 +15,7 @@
 
 mod frames;
 mod requests;
+mod reviews;
 mod selectors;
 mod stats;
 #[path = "../support/mod.rs"]
