@@ -1,8 +1,8 @@
 //! `check`: everything that keeps workloads from being scaled, each with its fix.
 //!
 //! ```text
-//!  read_cluster   ─► ClusterObjects  ─► cluster::*  ─┐
-//!  read_namespace ─► WorkloadObjects ─► workload::* ─┴► findings ─► text or JSON, exit code
+//!  read_cluster   ─► ClusterObjects ─────────────────────► cluster::*  ─┐
+//!  read_namespace ─► NamespaceObjects ─► WorkloadObjects ─► workload::* ─┴► findings ─► text or JSON, exit code
 //! ```
 //!
 //! Each check is a pure function from objects to findings. What the zero-scaler reports in
@@ -15,13 +15,18 @@ pub mod cluster_version;
 pub mod fetched;
 pub mod finding;
 pub mod front_door;
+pub mod namespace_objects;
+pub mod pod_failure;
 mod read_cluster;
 mod read_namespace;
+pub mod selection;
 pub mod workload;
 pub mod workload_objects;
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use autoscaler::Key;
 use jiff::Timestamp;
@@ -32,6 +37,7 @@ use crate::connection::Session;
 use crate::error::{CommandError, NEGATIVE};
 use crate::output::write_json;
 use finding::Finding;
+use read_namespace::ApiGroups;
 
 /// The result of all checks.
 #[derive(Debug, Serialize)]
@@ -85,9 +91,16 @@ async fn installed(
     let cluster = read_cluster::read(session, now).await?;
     let mut unchecked = cluster.unreadable();
     let mut workloads = Vec::new();
+    let mut findings = Vec::new();
+    let shared = Arc::new(cluster::shared_facts::shared_facts(&cluster));
+    let groups = ApiGroups::read(session).await;
     for namespace in read_namespace::namespaces(session, only, &mut unchecked).await {
-        let objects = read_namespace::read(session, &namespace, &mut unchecked).await;
-        workloads.extend(workload::workloads_of(&objects, &cluster));
+        let objects = read_namespace::read(session, &namespace, &groups, &mut unchecked).await;
+        let objects = Arc::new(objects);
+        if only.is_none() {
+            findings.extend(workload::without_workload(&objects));
+        }
+        workloads.extend(workload::workloads_of(&objects, &shared));
     }
     if let Some(key) = only {
         workloads.retain(|workload| workload.key == *key);
@@ -99,9 +112,12 @@ async fn installed(
             return Err(CommandError::Argument(message));
         }
     }
-    let mut findings = cluster::after_installation(&cluster, &workloads);
+    findings.extend(cluster::after_installation(&cluster, &workloads));
     findings.extend(workloads.iter().flat_map(workload::findings));
     findings.sort_by_key(|finding| finding.severity);
+    let mut seen = HashSet::new();
+    // Objects that workloads share are checked for each of them.
+    findings.retain(|finding| seen.insert(finding.clone()));
     unchecked.dedup();
     Ok(CheckReport { findings, unchecked, workloads: workloads.len() })
 }

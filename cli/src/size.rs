@@ -23,6 +23,9 @@ use crate::workloads::report;
 use scale_target::ScaleTarget;
 use sleep_refusals::{ObservedIdleness, refusals};
 
+/// How often a target is read and written while other writers change it.
+const ATTEMPTS: usize = 10;
+
 /// The result of a command.
 #[derive(Debug, Serialize)]
 struct SizeChange {
@@ -45,12 +48,15 @@ pub async fn wake(
     let key = session.workload(&args.name)?;
     let workload = pod_autoscaler(session, &key).await?;
     let target = ScaleTarget::find(session, &key.namespace, &workload.spec.scale_target_ref).await?;
-    let scale = target.read().await?;
-    let to = if scale.replicas > 0 { scale.replicas } else { workload.spec.min_replicas.unwrap_or(1).max(1) };
-    if to != scale.replicas {
-        target.write(to, &scale).await?;
+    let first = workload.spec.min_replicas.unwrap_or(1).max(1);
+    for _ in 0..ATTEMPTS {
+        let from = target.read().await?;
+        let to = if from.replicas > 0 { from.replicas } else { first };
+        if to == from.replicas || target.write(to, &from).await? {
+            return print(&key, &target, from.replicas, to, format, out);
+        }
     }
-    print(&key, &target, scale.replicas, to, format, out)
+    Err(keeps_changing(&key, &target))
 }
 
 /// Scales an idle workload to zero, if no request can be lost.
@@ -67,9 +73,12 @@ pub async fn sleep(
     let key = session.workload(&args.name)?;
     let workload = pod_autoscaler(session, &key).await?;
     let target = ScaleTarget::find(session, &key.namespace, &workload.spec.scale_target_ref).await?;
-    // Read first: the write fails if the target changes during the checks.
-    let scale = target.read().await?;
-    if scale.replicas > 0 {
+    for _ in 0..ATTEMPTS {
+        // Read first: nothing is written if the target changes during the checks.
+        let scale = target.read().await?;
+        if scale.replicas <= 0 {
+            return print(&key, &target, scale.replicas, 0, format, out);
+        }
         let services: Api<ServerlessService> = Api::namespaced(session.client.clone(), &key.namespace);
         let service = services.get_opt(&key.name).await;
         let service =
@@ -81,9 +90,17 @@ pub async fn sleep(
             let message = format!("{key} stays at {}: requests could be lost", scale.replicas);
             return Err(CommandError::Refused(format!("{message}\n  - {}", refusals.join("\n  - "))));
         }
-        target.write(0, &scale).await?;
+        if target.write(0, &scale).await? {
+            return print(&key, &target, scale.replicas, 0, format, out);
+        }
     }
-    print(&key, &target, scale.replicas, 0, format, out)
+    Err(keeps_changing(&key, &target))
+}
+
+fn keeps_changing(key: &Key, target: &ScaleTarget) -> CommandError {
+    CommandError::Refused(format!(
+        "{key}: {target} changed between each read and write; run the command again"
+    ))
 }
 
 async fn pod_autoscaler(session: &Session, key: &Key) -> Result<PodAutoscaler, CommandError> {

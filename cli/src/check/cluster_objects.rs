@@ -3,12 +3,18 @@
 
 use std::collections::BTreeMap;
 
+use autoscaler::contract::CONFIG_MAP;
 use jiff::Timestamp;
-use k8s_openapi::api::admissionregistration::v1::{MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration,
+};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, Pod, PodSpec, Secret};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, PodSpec, Secret};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use serde_json::Value;
 
 use super::cluster_version::ClusterVersion;
 use super::fetched::Fetched;
@@ -17,7 +23,7 @@ use super::fetched::Fetched;
 pub const EXTERNAL_API: &str = "v1beta1.external.metrics.k8s.io";
 /// The APIService of custom metrics.
 pub const CUSTOM_API: &str = "v1beta2.custom.metrics.k8s.io";
-/// The policy that adds the sidecar, and its binding.
+/// The policy that adds the sidecar, its binding, and the webhook in place of both.
 pub const INJECTION: &str = "queue-proxy.autoscaling.rouse.dev";
 /// The custom resources.
 pub const CUSTOM_RESOURCES: [&str; 3] = [
@@ -27,8 +33,16 @@ pub const CUSTOM_RESOURCES: [&str; 3] = [
 ];
 /// The Deployments.
 pub const METRICS_ADAPTER: &str = "metrics-adapter";
+/// The activators' Deployment.
+pub const ACTIVATOR: &str = "activator";
+/// The zero-scaler's.
+pub const ZERO_SCALER: &str = "zero-scaler";
 /// All Deployments.
-pub const DEPLOYMENTS: [&str; 3] = ["activator", METRICS_ADAPTER, "zero-scaler"];
+pub const DEPLOYMENTS: [&str; 3] = [ACTIVATOR, METRICS_ADAPTER, ZERO_SCALER];
+/// Names of the Leases, which are those of the Deployments.
+pub const LEASES: [&str; 2] = [METRICS_ADAPTER, ZERO_SCALER];
+/// Label of the pods of each part of Rouse.
+pub const NAME_LABEL: &str = "app.kubernetes.io/name";
 /// The Secret of the metrics-adapter's own certificate.
 pub const OWN_SECRET: &str = "metrics-adapter-serving";
 /// The variable with the directory of another issuer's certificate.
@@ -53,14 +67,33 @@ pub struct ClusterObjects {
     pub injection: Fetched<MutatingAdmissionPolicy>,
     /// Its binding.
     pub injection_binding: Fetched<MutatingAdmissionPolicyBinding>,
+    /// The webhook in place of both.
+    pub injection_webhook: Fetched<MutatingWebhookConfiguration>,
     /// [`DEPLOYMENTS`], by name.
     pub deployments: BTreeMap<&'static str, Fetched<Deployment>>,
     /// The Secret with the serving certificate.
     pub certificate: Fetched<Secret>,
     /// The namespace of the installation, for selectors of NetworkPolicies.
     pub system: Fetched<Namespace>,
-    /// The pods of the metrics-adapter and the activators.
+    /// The pods of the installation's namespace.
     pub pods: Fetched<Vec<Pod>>,
+    /// The NetworkPolicies there.
+    pub network_policies: Fetched<Vec<NetworkPolicy>>,
+    /// The cluster-wide settings.
+    pub settings: Fetched<ConfigMap>,
+    /// [`LEASES`], by name.
+    pub leases: BTreeMap<&'static str, Fetched<Lease>>,
+    /// The objects of the manifests without a field of their own here.
+    pub installed: Vec<InstalledObject>,
+}
+
+/// An object of the manifests, and what the cluster has of it.
+#[derive(Clone, Debug)]
+pub struct InstalledObject {
+    /// Its manifest.
+    pub manifest: Value,
+    /// The object in the cluster.
+    pub found: Fetched<Value>,
 }
 
 // === impl ClusterObjects ===
@@ -82,12 +115,54 @@ impl ClusterObjects {
             self.custom_api.unreadable(&format!("APIService {CUSTOM_API}")),
             self.injection.unreadable(&format!("MutatingAdmissionPolicy {INJECTION}")),
             self.injection_binding.unreadable(&format!("MutatingAdmissionPolicyBinding {INJECTION}")),
+            self.injection_webhook.unreadable(&format!("MutatingWebhookConfiguration {INJECTION}")),
             self.certificate.unreadable(&format!("Secret {system}/{}", serving_secret(self))),
             self.system.unreadable(&format!("Namespace {system}")),
             self.pods.unreadable(&format!("pods in {system}")),
+            self.network_policies.unreadable(&format!("NetworkPolicies in {system}")),
+            self.settings.unreadable(&format!("ConfigMap {system}/{CONFIG_MAP}")),
         ];
-        others.into_iter().flatten().chain(custom_resources).chain(deployments).collect()
+        let leases = self
+            .leases
+            .iter()
+            .filter_map(|(name, object)| object.unreadable(&format!("Lease {system}/{name}")));
+        let installed = unreadable_kinds(&self.installed);
+        let others = others.into_iter().flatten();
+        others.chain(custom_resources).chain(deployments).chain(leases).chain(installed).collect()
     }
+
+    /// The image tag of a part of Rouse; `None` if it is unknown, or pinned by a digest.
+    pub fn tag(&self, deployment: &str) -> Option<&str> {
+        let pod = self.deployments.get(deployment)?.found()?.spec.template.spec.as_ref()?;
+        tag_of(pod.containers.first()?.image.as_deref()?)
+    }
+
+    /// Whether the manifests of this program may be those of the installation: its parts have this
+    /// version, or one that is not known.
+    pub fn is_of_this_version(&self) -> bool {
+        let tags: Vec<&str> = DEPLOYMENTS.iter().filter_map(|name| self.tag(name)).collect();
+        let is_release =
+            |tag: &str| tag.strip_prefix('v').is_some_and(|it| it.starts_with(|c: char| c.is_ascii_digit()));
+        tags.iter().all(|tag| !is_release(tag) || tag.strip_prefix('v') == Some(env!("CARGO_PKG_VERSION")))
+    }
+}
+
+/// One line for each kind, because the user's rights are the same for all objects of it.
+fn unreadable_kinds(objects: &[InstalledObject]) -> Vec<String> {
+    let mut lines = BTreeMap::new();
+    for object in objects {
+        let kind = object.manifest.get("kind").and_then(Value::as_str).unwrap_or_default();
+        if let Some(line) = object.found.unreadable(&format!("objects of Rouse of kind {kind}")) {
+            lines.entry(kind).or_insert(line);
+        }
+    }
+    lines.into_values().collect()
+}
+
+/// The tag of an image.
+pub fn tag_of(image: &str) -> Option<&str> {
+    let name = image.rsplit('/').next()?;
+    if name.contains('@') { None } else { name.split_once(':').map(|(_, tag)| tag) }
 }
 
 /// Name of the Secret with the serving certificate: that of another issuer where it is mounted.

@@ -3,7 +3,7 @@
 /// The first version that keeps `tolerance` of an HPA.
 const TOLERANCE: ClusterVersion = ClusterVersion { major: 1, minor: 35 };
 /// The first version with MutatingAdmissionPolicy v1.
-const INJECTION: ClusterVersion = ClusterVersion { major: 1, minor: 36 };
+const MUTATING_POLICIES: ClusterVersion = ClusterVersion { major: 1, minor: 36 };
 
 /// Version of the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,9 +29,9 @@ impl ClusterVersion {
         self >= TOLERANCE
     }
 
-    /// Whether a policy can add the sidecar.
-    pub fn can_inject(self) -> bool {
-        self >= INJECTION
+    /// Whether a policy can add the sidecar, and not a webhook alone.
+    pub fn has_mutating_policies(self) -> bool {
+        self >= MUTATING_POLICIES
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
     fn parses_versions_with_a_sign() {
         let version = ClusterVersion::parse("1", "33+").unwrap();
         assert_eq!(version, ClusterVersion { major: 1, minor: 33 });
-        assert!(!version.has_tolerance() && !version.can_inject());
+        assert!(!version.has_tolerance() && !version.has_mutating_policies());
         assert_eq!(ClusterVersion::parse("", ""), None);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 /// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Severity {
     /// Requests are not served, or sizes do not follow the load.
     Error,
@@ -14,7 +14,7 @@ pub enum Severity {
 }
 
 /// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Finding {
     /// How much it matters.
     pub severity: Severity,
@@ -54,7 +54,13 @@ impl Finding {
         problem: impl Into<String>,
         fix: impl Into<String>,
     ) -> Self {
-        Self { severity: Severity::Warning, ..Self::error(object, reason, problem, fix) }
+        Self::error(object, reason, problem, fix).as_warning()
+    }
+
+    /// The same, as a warning.
+    #[must_use]
+    pub fn as_warning(self) -> Self {
+        Self { severity: Severity::Warning, ..self }
     }
 }
 

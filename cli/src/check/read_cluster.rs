@@ -1,18 +1,34 @@
 //! Reads the objects of the cluster and of the installation.
 
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::Api;
-use kube::core::NamespaceResourceScope;
+use std::collections::BTreeMap;
 
+use autoscaler::contract::CONFIG_MAP;
+use futures::{StreamExt, stream};
+use http::Request;
+use http::header::DATE;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::{ApiResource, DynamicObject};
+use kube::client::Body;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::cluster::manifests::{manifests, plural};
 use super::cluster_objects::{
-    CUSTOM_API, CUSTOM_RESOURCES, ClusterObjects, DEPLOYMENTS, EXTERNAL_API, INJECTION, serving_secret,
+    CUSTOM_API, CUSTOM_RESOURCES, ClusterObjects, DEPLOYMENTS, EXTERNAL_API, INJECTION, InstalledObject,
+    LEASES, serving_secret,
 };
 use super::cluster_version::ClusterVersion;
 use super::fetched::Fetched;
 use crate::connection::Session;
 use crate::error::CommandError;
 use crate::workloads::list_all;
+
+/// Requests for objects of the manifests at the same time.
+const CONCURRENT_READS: usize = 8;
 
 /// Reads all objects. Only the version must be readable: every client may read it.
 pub(super) async fn read(session: &Session, now: Timestamp) -> Result<ClusterObjects, CommandError> {
@@ -23,7 +39,7 @@ pub(super) async fn read(session: &Session, now: Timestamp) -> Result<ClusterObj
         CommandError::Argument(format!("the API server's version {:?} is not a number", info.git_version))
     })?;
     let mut cluster = ClusterObjects {
-        now,
+        now: server_time(client).await.unwrap_or(now),
         system_namespace: session.system_namespace.clone(),
         version,
         external_api: Api::all(client.clone()).get(EXTERNAL_API).await.into(),
@@ -31,19 +47,75 @@ pub(super) async fn read(session: &Session, now: Timestamp) -> Result<ClusterObj
         custom_resources: Default::default(),
         injection: Api::all(client.clone()).get(INJECTION).await.into(),
         injection_binding: Api::all(client.clone()).get(INJECTION).await.into(),
-        deployments: Default::default(),
+        injection_webhook: Api::all(client.clone()).get(INJECTION).await.into(),
+        deployments: named(session, DEPLOYMENTS).await,
         certificate: Fetched::NotFound,
         system: Api::all(client.clone()).get(&session.system_namespace).await.into(),
         pods: list_all(&system_api::<Pod>(session)).await.into(),
+        network_policies: list_all(&system_api(session)).await.into(),
+        settings: system_api(session).get(CONFIG_MAP).await.into(),
+        leases: named(session, LEASES).await,
+        installed: installed(session).await,
     };
     for name in CUSTOM_RESOURCES {
         cluster.custom_resources.insert(name, Api::all(client.clone()).get(name).await.into());
     }
-    for name in DEPLOYMENTS {
-        cluster.deployments.insert(name, system_api(session).get(name).await.into());
-    }
     cluster.certificate = system_api::<Secret>(session).get(&serving_secret(&cluster)).await.into();
     Ok(cluster)
+}
+
+/// The API server's clock, because that of the user's machine may differ.
+async fn server_time(client: &Client) -> Option<Timestamp> {
+    let request = Request::get("/version").body(Body::empty()).ok()?;
+    let response = client.send(request).await.ok()?;
+    let date = response.headers().get(DATE)?.to_str().ok()?;
+    rfc2822::DateTimeParser::new().parse_timestamp(date).ok()
+}
+
+/// Objects of the installation's namespace, by name.
+async fn named<K, const N: usize>(
+    session: &Session,
+    names: [&'static str; N],
+) -> BTreeMap<&'static str, Fetched<K>>
+where
+    K: kube::Resource<Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
+    K::DynamicType: Default,
+{
+    let mut objects = BTreeMap::new();
+    for name in names {
+        objects.insert(name, system_api(session).get(name).await.into());
+    }
+    objects
+}
+
+async fn installed(session: &Session) -> Vec<InstalledObject> {
+    stream::iter(manifests(&session.system_namespace))
+        .map(|manifest| async move {
+            let found = object_of(&session.client, &manifest).await;
+            InstalledObject { manifest, found }
+        })
+        .buffered(CONCURRENT_READS)
+        .collect()
+        .await
+}
+
+/// The object that a manifest names.
+async fn object_of(client: &Client, manifest: &Value) -> Fetched<Value> {
+    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));
+    let resource = ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: text("/apiVersion").to_owned(),
+        kind: text("/kind").to_owned(),
+        plural: plural(manifest).unwrap_or_default().to_owned(),
+    };
+    let api: Api<DynamicObject> = match text("/metadata/namespace") {
+        "" => Api::all_with(client.clone(), &resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+    };
+    let object = api.get(text("/metadata/name")).await;
+    object.map(|object| serde_json::to_value(object).unwrap_or_default()).into()
 }
 
 fn system_api<K>(session: &Session) -> Api<K>

@@ -1,5 +1,7 @@
 //! Reads the objects of the namespaces that have workloads.
 
+mod other_scalers;
+
 use std::collections::BTreeSet;
 
 use autoscaler::Key;
@@ -12,7 +14,7 @@ use kube::{Api, Resource, ResourceExt};
 
 use super::fetched::Fetched;
 use super::front_door::FrontDoor;
-use super::workload::NamespaceObjects;
+use super::namespace_objects::{NamespaceObjects, OtherScaler};
 use crate::connection::Session;
 use crate::workloads::list_all;
 
@@ -44,40 +46,99 @@ pub(super) async fn namespaces(
         .collect()
 }
 
+/// API groups that the cluster serves; `None` if they could not be read. A user without rights on a
+/// group gets 403 for it, also where it does not exist.
+pub(super) struct ApiGroups(Option<BTreeSet<String>>);
+
+// === impl ApiGroups ===
+
+impl ApiGroups {
+    pub(super) async fn read(session: &Session) -> Self {
+        let groups = session.client.list_api_groups().await.ok();
+        Self(groups.map(|list| list.groups.into_iter().map(|group| group.name).collect()))
+    }
+
+    fn may_have(&self, group: &str) -> bool {
+        self.0.as_ref().is_none_or(|groups| groups.contains(group))
+    }
+}
+
 /// Reads all objects of a namespace.
 pub(super) async fn read(
     session: &Session,
     namespace: &str,
+    groups: &ApiGroups,
     unchecked: &mut Vec<String>,
 ) -> NamespaceObjects {
     let what = |kind: &str| format!("{kind} in {namespace}");
+    let object = Api::all(session.client.clone()).get(namespace).await.into();
     NamespaceObjects {
-        namespace: namespace.to_owned(),
+        name: namespace.to_owned(),
+        object,
         autoscalers: keep(list(session, namespace).await, &what("PodAutoscalers"), unchecked),
         metrics: keep(list(session, namespace).await, &what("Metrics"), unchecked),
         hpas: keep(list(session, namespace).await, &what("HorizontalPodAutoscalers"), unchecked),
         events: keep(list(session, namespace).await, &what("events"), unchecked),
-        deployments: keep(list(session, namespace).await, &what("Deployments"), unchecked),
-        stateful_sets: keep(list(session, namespace).await, &what("StatefulSets"), unchecked),
+        deployments: known(list(session, namespace).await, &what("Deployments"), unchecked),
+        stateful_sets: known(list(session, namespace).await, &what("StatefulSets"), unchecked),
         services: known(list(session, namespace).await, &what("Services"), unchecked),
+        slices: keep(list(session, namespace).await, &what("EndpointSlices"), unchecked),
         pods: keep(list(session, namespace).await, &what("pods"), unchecked),
-        front_doors: front_doors(session, namespace, unchecked).await,
+        front_doors: front_doors(session, namespace, groups, unchecked).await,
         network_policies: keep(list(session, namespace).await, &what("NetworkPolicies"), unchecked),
+        disruption_budgets: keep(list(session, namespace).await, &what("PodDisruptionBudgets"), unchecked),
+        other_scalers: other_scalers(session, namespace, groups, unchecked).await,
     }
 }
 
 /// A cluster without the Gateway API has no routes.
-async fn front_doors(session: &Session, namespace: &str, unchecked: &mut Vec<String>) -> Vec<FrontDoor> {
+async fn front_doors(
+    session: &Session,
+    namespace: &str,
+    groups: &ApiGroups,
+    unchecked: &mut Vec<String>,
+) -> Vec<FrontDoor> {
     let ingresses: Vec<Ingress> =
         keep(list(session, namespace).await, &format!("Ingresses in {namespace}"), unchecked);
     let mut doors: Vec<FrontDoor> = ingresses.iter().map(FrontDoor::of_ingress).collect();
     for (kind, plural) in ROUTES {
-        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GATEWAY, "v1", kind), plural);
-        let api: Api<DynamicObject> = Api::namespaced_with(session.client.clone(), namespace, &resource);
-        let routes = keep(list_all(&api).await, &format!("{kind}s in {namespace}"), unchecked);
+        let kind_of_group = GroupVersionKind::gvk(GATEWAY, "v1", kind);
+        let routes = dynamic(session, namespace, groups, &kind_of_group, plural, unchecked).await;
         doors.extend(routes.iter().map(|route| FrontDoor::of_route(kind, route)));
     }
     doors
+}
+
+/// Without these programs the cluster has no such kinds.
+async fn other_scalers(
+    session: &Session,
+    namespace: &str,
+    groups: &ApiGroups,
+    unchecked: &mut Vec<String>,
+) -> Vec<OtherScaler> {
+    let mut scalers = Vec::new();
+    for kind in other_scalers::KINDS {
+        let objects = dynamic(session, namespace, groups, &kind.of_group(), kind.plural, unchecked).await;
+        scalers.extend(objects.iter().filter_map(|object| other_scalers::scaler(&kind, namespace, object)));
+    }
+    scalers
+}
+
+/// Objects of a kind that the cluster may not have.
+async fn dynamic(
+    session: &Session,
+    namespace: &str,
+    groups: &ApiGroups,
+    kind: &GroupVersionKind,
+    plural: &str,
+    unchecked: &mut Vec<String>,
+) -> Vec<DynamicObject> {
+    if !groups.may_have(&kind.group) {
+        return Vec::new();
+    }
+    let resource = ApiResource::from_gvk_with_plural(kind, plural);
+    let api: Api<DynamicObject> = Api::namespaced_with(session.client.clone(), namespace, &resource);
+    keep(list_all(&api).await, &format!("{}s in {namespace}", kind.kind), unchecked)
 }
 
 async fn list<K>(session: &Session, namespace: &str) -> Result<Vec<K>, kube::Error>

@@ -1,26 +1,30 @@
 //! WorkloadObjects: one workload with everything that belongs to it.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, Scaler};
-use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY};
+use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY, SCALE_TO_ZERO};
+use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodTemplateSpec, Service};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::ResourceExt;
 
 use super::cluster_version::ClusterVersion;
 use super::fetched::Fetched;
-use super::front_door::FrontDoor;
+use super::namespace_objects::NamespaceObjects;
+use super::selection::network_policy::Peer;
 
 /// One workload.
 #[derive(Clone, Debug)]
 pub struct WorkloadObjects {
     /// Its namespace and name.
     pub key: Key,
-    /// Version of the API server.
-    pub version: ClusterVersion,
+    /// All objects of its namespace, shared by the workloads there.
+    pub namespace: Arc<NamespaceObjects>,
+    /// What all workloads share.
+    pub shared: Arc<SharedFacts>,
     /// Its PodAutoscaler; none if its HPA is not followed.
     pub autoscaler: Option<PodAutoscaler>,
     /// The HPA of its name.
@@ -41,25 +45,21 @@ pub struct WorkloadObjects {
     pub service_name: Option<String>,
     /// Its Service.
     pub service: Fetched<Service>,
-    /// The front doors of its namespace.
-    pub front_doors: Vec<FrontDoor>,
-    /// The NetworkPolicies of its namespace.
-    pub network_policies: Vec<NetworkPolicy>,
-    /// Pods of the metrics-adapter, which read statistics.
-    pub collectors: Vec<Peer>,
 }
 
-/// A pod that connects to the workload's pods.
+/// Facts about the cluster that the checks of workloads use.
 #[derive(Clone, Debug)]
-pub struct Peer {
-    /// Its namespace.
-    pub namespace: String,
-    /// The namespace's labels.
-    pub namespace_labels: BTreeMap<String, String>,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// Its address; `None` if it is unknown.
-    pub address: Option<IpAddr>,
+pub struct SharedFacts {
+    /// The time of the check.
+    pub now: Timestamp,
+    /// Version of the API server.
+    pub version: ClusterVersion,
+    /// Pods of the metrics-adapter, which read statistics.
+    pub collectors: Vec<Peer>,
+    /// Pods of the activator, which forward requests.
+    pub activators: Vec<Peer>,
+    /// Image of the sidecar that the admission policy adds, if it is known.
+    pub sidecar_image: Option<String>,
 }
 
 // === impl WorkloadObjects ===
@@ -67,15 +67,38 @@ pub struct Peer {
 impl WorkloadObjects {
     /// Whether an HPA scales it on a metric of Rouse.
     pub fn is_scaled_by_hpa(&self) -> bool {
-        self.autoscaler.as_ref().is_none_or(|autoscaler| autoscaler.spec.scaler == Scaler::Hpa)
+        self.scaler() == Scaler::Hpa
+    }
+
+    /// What writes its sizes above zero.
+    pub fn scaler(&self) -> Scaler {
+        self.autoscaler.as_ref().map_or(Scaler::Hpa, |autoscaler| autoscaler.spec.scaler)
+    }
+
+    /// Whether it may go to zero.
+    pub fn goes_to_zero(&self) -> bool {
+        let by_hpa = || {
+            let annotations = self.hpa.as_ref().map(ResourceExt::annotations);
+            annotations.and_then(|it| it.get(SCALE_TO_ZERO)).is_some_and(|value| value == "true")
+        };
+        self.autoscaler.as_ref().map_or_else(by_hpa, |autoscaler| autoscaler.spec.scale_to_zero)
     }
 
     /// Whether its template is labelled for the sidecar and does not contain it.
     pub fn needs_injection(&self) -> bool {
         self.has_sidecar
-            && self.template.as_ref().is_some_and(|template| {
-                is_labelled(template) && template.spec.as_ref().is_none_or(|spec| sidecar_of(spec).is_none())
-            })
+            && self.template.as_ref().is_some_and(|it| is_labelled(it) && !has_written_sidecar(it))
+    }
+
+    /// Labels of its pods' template.
+    pub fn pod_labels(&self) -> Option<&BTreeMap<String, String>> {
+        self.template.as_ref()?.metadata.as_ref()?.labels.as_ref()
+    }
+
+    /// Annotations of its pods' template.
+    pub fn pod_annotations(&self) -> impl Iterator<Item = (&String, &String)> {
+        let metadata = self.template.iter().filter_map(|template| template.metadata.as_ref());
+        metadata.filter_map(|metadata| metadata.annotations.as_ref()).flatten()
     }
 
     /// Its target, as findings name it.
@@ -95,6 +118,11 @@ impl WorkloadObjects {
 pub fn is_labelled(template: &PodTemplateSpec) -> bool {
     let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
     labels.is_some_and(|labels| labels.get(INJECT_LABEL).is_some_and(|value| value == "true"))
+}
+
+/// Whether a template itself contains the sidecar.
+pub fn has_written_sidecar(template: &PodTemplateSpec) -> bool {
+    template.spec.as_ref().is_some_and(|spec| sidecar_of(spec).is_some())
 }
 
 /// The sidecar of a pod.

@@ -61,8 +61,9 @@ impl ScaleTarget {
         Ok(ReadScale { replicas, version: scale.metadata.resource_version })
     }
 
-    /// Writes a replica count, unless the target changed since it was read.
-    pub(super) async fn write(&self, replicas: i32, read: &ReadScale) -> Result<(), CommandError> {
+    /// Writes a replica count, unless the target changed since it was read; returns whether it was
+    /// written. A controller that writes the target's status changes it as well.
+    pub(super) async fn write(&self, replicas: i32, read: &ReadScale) -> Result<bool, CommandError> {
         let metadata = ObjectMeta {
             name: Some(self.name.clone()),
             namespace: self.objects.namespace().map(str::to_owned),
@@ -71,9 +72,11 @@ impl ScaleTarget {
         };
         let scale = Scale { metadata, spec: Some(ScaleSpec { replicas: Some(replicas) }), status: None };
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        let written = self.objects.replace_scale(&self.name, &params, &scale).await;
-        written.map_err(|error| CommandError::request(format!("scale {self} to {replicas}"), error))?;
-        Ok(())
+        match self.objects.replace_scale(&self.name, &params, &scale).await {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(error) => Err(CommandError::request(format!("scale {self} to {replicas}"), error)),
+        }
     }
 }
 

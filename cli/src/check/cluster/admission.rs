@@ -1,29 +1,85 @@
-//! The admission policy that adds the sidecar, where pods are labelled for it.
+//! The policy or the webhook that adds the sidecar, where pods are labelled for it.
+
+use k8s_openapi::api::admissionregistration::v1::{MatchResources, MutatingWebhookConfiguration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::check::cluster_objects::{ClusterObjects, INJECTION};
 use crate::check::finding::Finding;
+use crate::check::selection::{Labels, matches};
 use crate::check::workload_objects::WorkloadObjects;
+
+const REASON: &str = "NoInjection";
 
 pub(super) fn check(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> Option<Finding> {
     let labelled = workloads.iter().find(|workload| workload.needs_injection())?;
-    if !cluster.version.can_inject() {
-        let problem = format!(
-            "the pods of workload {} are labelled for the sidecar, which a policy adds from Kubernetes 1.36 on",
-            labelled.key
-        );
-        let fix = "write the sidecar into the pod template (docs/reference/sidecar-by-hand.md)";
-        return Some(Finding::error("cluster", "NoInjection", problem, fix));
+    let lost = format!("new pods get no sidecar, such as those of workload {}", labelled.key);
+    if !cluster.injection.is_absent() && !cluster.injection_binding.is_absent() {
+        return narrowed(cluster, workloads);
     }
-    let fix = "kubectl apply --filename deploy/queue-proxy.yaml, or install the chart with sidecar.injection: policy; then \
-               restart the pods";
-    let problem =
-        format!("it does not exist, so new pods get no sidecar, such as those of workload {}", labelled.key);
-    if cluster.injection.is_absent() {
-        let object = format!("MutatingAdmissionPolicy {INJECTION}");
-        return Some(Finding::error(object, "NoInjection", problem, fix));
+    if !cluster.injection_webhook.is_absent() {
+        return cluster.injection_webhook.found().and_then(|webhook| check_webhook(webhook, &lost));
     }
-    cluster.injection_binding.is_absent().then(|| {
-        let object = format!("MutatingAdmissionPolicyBinding {INJECTION}");
-        Finding::error(object, "NoInjection", problem, fix)
-    })
+    let (object, fix) = if !cluster.version.has_mutating_policies() {
+        let fix = "install the chart with sidecar.injection: webhook, or the component sidecar-webhook of kustomize \
+                   (docs/howto/operate/install.md#choices); then restart the pods";
+        (format!("MutatingWebhookConfiguration {INJECTION}"), fix)
+    } else {
+        let fix = "kubectl apply --filename deploy/queue-proxy.yaml, or install the chart with sidecar.injection: policy; \
+                   then restart the pods";
+        let kind = if cluster.injection.is_absent() { "" } else { "Binding" };
+        (format!("MutatingAdmissionPolicy{kind} {INJECTION}"), fix)
+    };
+    Some(Finding::error(object, REASON, format!("it does not exist, so {lost}"), fix))
+}
+
+/// The API server connects to a webhook only if it can verify its certificate.
+fn check_webhook(webhook: &MutatingWebhookConfiguration, lost: &str) -> Option<Finding> {
+    let mut webhooks = webhook.webhooks.iter().flatten();
+    if webhooks.any(|webhook| webhook.client_config.ca_bundle.is_some()) {
+        return None;
+    }
+    let object = format!("MutatingWebhookConfiguration {INJECTION}");
+    let problem = format!("it has no caBundle, which the metrics-adapter writes, so {lost}");
+    let fix = "see the log of Deployment metrics-adapter; then restart the pods";
+    Some(Finding::error(object, REASON, problem, fix))
+}
+
+/// A policy with a binding for another one, or one that does not select the workloads.
+fn narrowed(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> Option<Finding> {
+    let bound = cluster.injection_binding.found().and_then(|it| it.spec.as_ref()?.policy_name.as_deref());
+    if let Some(other) = bound.filter(|name| *name != INJECTION) {
+        let problem = format!("it binds policy {other} in place of {INJECTION}, so new pods get no sidecar");
+        let fix = "kubectl apply --filename deploy/queue-proxy.yaml; then restart the pods";
+        let binding = format!("MutatingAdmissionPolicyBinding {INJECTION}");
+        return Some(Finding::error(binding, REASON, problem, fix));
+    }
+    workloads.iter().filter(|workload| workload.needs_injection()).find_map(|it| excluded(cluster, it))
+}
+
+/// A policy or binding that was narrowed to namespaces or labels, which a workload does not have.
+fn excluded(cluster: &ClusterObjects, workload: &WorkloadObjects) -> Option<Finding> {
+    let policy = cluster.injection.found().and_then(|it| it.spec.as_ref()?.match_constraints.as_ref());
+    let binding = cluster.injection_binding.found().and_then(|it| it.spec.as_ref()?.match_resources.as_ref());
+    let kinds = [("MutatingAdmissionPolicy", policy), ("MutatingAdmissionPolicyBinding", binding)];
+    let (kind, selector) =
+        kinds.into_iter().find_map(|(kind, resources)| Some((kind, unmatched(resources?, workload)?)))?;
+    let problem = format!(
+        "its {selector} does not match the pods of workload {} in namespace {}, so new ones get no sidecar",
+        workload.key, workload.key.namespace
+    );
+    let fix = "kubectl apply --filename deploy/queue-proxy.yaml, which has no namespaceSelector and selects \
+               pods by the label, or give the namespace or the pods the labels that it selects";
+    Some(Finding::error(format!("{kind} {INJECTION}"), REASON, problem, fix))
+}
+
+/// The selector that does not match. Labels that could not be read match.
+fn unmatched(resources: &MatchResources, workload: &WorkloadObjects) -> Option<&'static str> {
+    let fails = |selector: &Option<LabelSelector>, labels: Option<&Labels>| {
+        let selector = selector.as_ref();
+        selector.is_some_and(|selector| labels.is_some_and(|labels| !matches(selector, labels)))
+    };
+    if fails(&resources.namespace_selector, workload.namespace.labels()) {
+        return Some("namespaceSelector");
+    }
+    fails(&resources.object_selector, workload.pod_labels()).then_some("objectSelector")
 }

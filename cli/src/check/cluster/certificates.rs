@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use x509_parser::pem::Pem;
 
+use super::metrics_apis::is_ours;
 use crate::check::cluster_objects::{CUSTOM_API, ClusterObjects, EXTERNAL_API, OWN_SECRET, serving_secret};
 use crate::check::finding::Finding;
 
@@ -14,35 +15,56 @@ pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {
     let name = serving_secret(cluster);
     let fix = if name == OWN_SECRET {
         format!(
-            "kubectl --namespace {0} delete secret {OWN_SECRET} and kubectl --namespace {0} rollout restart deployment \
-             metrics-adapter: it then makes a new one",
+            "kubectl --namespace {0} delete secret {OWN_SECRET} and kubectl --namespace {0} rollout restart \
+             deployment metrics-adapter: it then makes a new one",
             cluster.system_namespace
         )
     } else {
         format!("renew it at its issuer, which keeps it in Secret {name}")
     };
-    let secret = cluster.certificate.found().and_then(|secret| secret.data.as_ref()?.get("tls.crt"));
-    let serving = secret.and_then(|pem| {
+    let serving = cluster.certificate.found().and_then(|secret| {
         let object = format!("Secret {}/{name}", cluster.system_namespace);
-        ending(&object, "the serving certificate", &pem.0, cluster.now, &fix)
+        let Some(pem) = secret.data.as_ref().and_then(|data| data.get("tls.crt")) else {
+            let problem = "it has no key tls.crt, so the metrics-adapter has no certificate to serve";
+            return Some(Finding::error(object, "InvalidCertificate", problem, &fix));
+        };
+        // The leaf is first; its issuers, which may follow, live longer.
+        ending(&object, "the serving certificate", validities(&pem.0).into_iter().next(), cluster.now, &fix)
     });
     let apis = [(EXTERNAL_API, &cluster.external_api), (CUSTOM_API, &cluster.custom_api)];
     let authorities = apis.into_iter().filter_map(|(name, api)| {
-        let spec = api.found()?.spec.as_ref()?;
-        let service = spec.service.as_ref()?;
-        let is_ours = service.namespace.as_deref() == Some(cluster.system_namespace.as_str());
-        let bundle = spec.ca_bundle.as_ref().filter(|_| is_ours)?;
-        ending(&format!("APIService {name}"), "the CA in caBundle", &bundle.0, cluster.now, &fix)
+        let api = api.found().filter(|api| is_ours(cluster, api))?;
+        let bundle = api.spec.as_ref()?.ca_bundle.as_ref()?;
+        // A bundle may hold an old CA beside its successor.
+        let latest = validities(&bundle.0).into_iter().max_by_key(|it| it.end);
+        ending(&format!("APIService {name}"), "the CA in caBundle", latest, cluster.now, &fix)
     });
     serving.into_iter().chain(authorities).collect()
 }
 
-/// A finding if no certificate in `pem` is good for long.
-fn ending(object: &str, what: &str, pem: &[u8], now: Timestamp, fix: &str) -> Option<Finding> {
-    let Some(end) = latest_end(pem) else {
+/// When a certificate is valid.
+struct Validity {
+    begin: Timestamp,
+    end: Timestamp,
+}
+
+/// A finding if a certificate is not valid, or not for long.
+fn ending(
+    object: &str,
+    what: &str,
+    validity: Option<Validity>,
+    now: Timestamp,
+    fix: &str,
+) -> Option<Finding> {
+    let Some(Validity { begin, end }) = validity else {
         let problem = format!("{what} cannot be parsed");
         return Some(Finding::error(object, "InvalidCertificate", problem, fix));
     };
+    if begin > now {
+        let problem =
+            format!("{what} is not valid before {begin}, so the API server refuses the metrics API");
+        return Some(Finding::error(object, "InvalidCertificate", problem, fix));
+    }
     let left = end.as_second().saturating_sub(now.as_second());
     if left <= 0 {
         let problem = format!("{what} expired at {end}, so the API server refuses the metrics API");
@@ -52,12 +74,14 @@ fn ending(object: &str, what: &str, pem: &[u8], now: Timestamp, fix: &str) -> Op
         .then(|| Finding::warning(object, "CertificateEndsSoon", format!("{what} expires at {end}"), fix))
 }
 
-/// The end of the leaf, or of the latest CA: a bundle may hold an old one beside its successor.
-fn latest_end(pem: &[u8]) -> Option<Timestamp> {
-    let ends = Pem::iter_from_buffer(pem).filter_map(|block| {
+/// Of each certificate that can be parsed.
+fn validities(pem: &[u8]) -> Vec<Validity> {
+    let blocks = Pem::iter_from_buffer(pem).filter_map(|block| {
         let block = block.ok()?;
         let certificate = block.parse_x509().ok()?;
-        Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
+        let validity = certificate.validity();
+        let at = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp()).ok();
+        Some(Validity { begin: at(validity.not_before)?, end: at(validity.not_after)? })
     });
-    ends.max()
+    blocks.collect()
 }

@@ -1,10 +1,14 @@
-//! The Deployments of Rouse: whether each has an available pod.
+//! The Deployments of Rouse: whether each has an available pod, and why pods are not.
 
-use k8s_openapi::api::apps::v1::Deployment;
+pub(super) mod spread;
 
-use crate::check::cluster_objects::{ClusterObjects, METRICS_ADAPTER};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
+use kube::ResourceExt;
+
+use crate::check::cluster_objects::{ACTIVATOR, ClusterObjects, METRICS_ADAPTER, NAME_LABEL};
 use crate::check::fetched::Fetched;
 use crate::check::finding::Finding;
+use crate::check::pod_failure::{PodFailure, failure};
 
 pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {
     cluster.deployments.iter().filter_map(|(name, object)| check_one(cluster, name, object)).collect()
@@ -34,31 +38,64 @@ fn check_one(cluster: &ClusterObjects, name: &str, object: &Fetched<Deployment>)
         let problem = format!("it is scaled to 0: {}", effect(name));
         return Some(Finding::error(described, "ScaledToZero", problem, fix));
     }
+    let failure = pod_failure(cluster, name);
+    let cause = cause(deployment, failure.as_ref());
+    let because = cause.as_ref().map(|cause| format!("; {cause}")).unwrap_or_default();
     let see = format!(
-        "see kubectl --namespace {system} describe pods --selector app.kubernetes.io/name={name}, and their logs"
+        "see kubectl --namespace {system} describe pods --selector {NAME_LABEL}={name}, and their logs"
     );
     if available == 0 {
-        let problem = format!("none of {wanted} pods is available: {}", effect(name));
+        let problem = format!("none of {wanted} pods is available: {}{because}", effect(name));
         return Some(Finding::error(described, "Unavailable", problem, see));
     }
-    (available < wanted && is_stuck(deployment)).then(|| {
-        let problem = format!("{available} of {wanted} pods are available, and the rollout does not proceed");
-        Finding::warning(described, "PartlyUnavailable", problem, see)
+    if available < wanted && (is_stuck(deployment) || cause.is_some()) {
+        let problem =
+            format!("{available} of {wanted} pods are available, and the rollout does not proceed{because}");
+        return Some(Finding::warning(described, "PartlyUnavailable", problem, see));
+    }
+    if let Some(cause) = cause {
+        let problem = format!("{available} pods are available, and another one fails: {cause}");
+        return Some(Finding::warning(described, "PodFailing", problem, see));
+    }
+    deployment.spec.paused.unwrap_or(false).then(|| {
+        let fix = format!("kubectl --namespace {system} rollout resume deployment {name}");
+        Finding::warning(described, "Paused", "its rollout is paused, so changes do not reach its pods", fix)
     })
+}
+
+/// Why pods are missing.
+fn cause(deployment: &Deployment, failure: Option<&PodFailure>) -> Option<String> {
+    let not_created = condition(deployment, "ReplicaFailure", "True")
+        .map(|it| format!("pods cannot be created: {}", it.message.as_deref().unwrap_or("no message")));
+    not_created.or_else(|| failure.map(ToString::to_string))
+}
+
+/// The first failure of the pods of a part.
+fn pod_failure(cluster: &ClusterObjects, name: &str) -> Option<PodFailure> {
+    let mut pods = cluster
+        .pods
+        .found()
+        .into_iter()
+        .flatten()
+        .filter(|pod| pod.labels().get(NAME_LABEL).is_some_and(|it| it == name));
+    pods.find_map(|pod| failure(pod, cluster.now))
 }
 
 /// Whether fewer pods than allowed are available, or a rollout exceeded its deadline. During a
 /// rollout there are fewer for a while.
 fn is_stuck(deployment: &Deployment) -> bool {
-    let conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let mut failing = conditions.filter(|condition| condition.status.as_deref() == Some("False"));
-    failing.any(|condition| matches!(condition.type_.as_deref(), Some("Available" | "Progressing")))
+    ["Available", "Progressing"].iter().any(|kind| condition(deployment, kind, "False").is_some())
+}
+
+fn condition<'a>(deployment: &'a Deployment, kind: &str, status: &str) -> Option<&'a DeploymentCondition> {
+    let mut all = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    all.find(|it| it.type_.as_deref() == Some(kind) && it.status.as_deref() == Some(status))
 }
 
 fn effect(name: &str) -> &'static str {
     match name {
         METRICS_ADAPTER => "HPAs keep their sizes, and nothing goes to zero",
-        "activator" => "no request can be held, so workloads stay above zero",
+        ACTIVATOR => "no request can be held, so workloads stay above zero",
         _ => "no size is written in a panic or at zero, except by activators after 30 s",
     }
 }

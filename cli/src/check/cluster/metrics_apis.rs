@@ -29,8 +29,8 @@ fn without_api(cluster: &ClusterObjects) -> Option<Finding> {
         Fetched::Found(api) => {
             let problem = format!("it leads to {}, so HPAs get no metric of Rouse", owner(api));
             let fix = format!(
-                "let Rouse serve {CUSTOM_API} (docs/howto/custom-metrics.md), or delete this APIService and apply \
-                 deploy/metrics-adapter.yaml if nothing else needs it"
+                "let Rouse serve {CUSTOM_API} (docs/howto/custom-metrics.md), or delete this APIService and \
+                 apply deploy/metrics-adapter.yaml if nothing else needs it"
             );
             Some(Finding::error(described, "ForeignAPIService", problem, fix))
         }
@@ -61,7 +61,8 @@ pub(super) fn other_owners(cluster: &ClusterObjects) -> Vec<Finding> {
             format!(
                 "it leads to {external}, and {CUSTOM_API} to {custom}, so HPAs could get no metric of Rouse"
             ),
-            "install with metricsApi: none, and use PodAutoscalers with scaler: Direct (docs/howto/without-an-hpa.md)",
+            "install with metricsApi: none, and use PodAutoscalers with scaler: Direct \
+             (docs/howto/without-an-hpa.md)",
         ),
     };
     vec![Finding::warning(format!("APIService {EXTERNAL_API}"), "ForeignAPIService", problem, fix)]
@@ -76,12 +77,34 @@ fn unavailable(name: &str, api: &APIService) -> Option<Finding> {
         failing.reason.as_deref().unwrap_or("unknown"),
         failing.message.as_deref().unwrap_or("no message")
     );
-    let fix = "start the pods of Deployment metrics-adapter, and let the API server connect to their port 6443 \
-               (NetworkPolicies, firewalls)";
+    let fix = fix(failing.reason.as_deref().unwrap_or_default(), &problem);
     Some(Finding::error(format!("APIService {name}"), "APIServiceUnavailable", problem, fix))
 }
 
-fn is_ours(cluster: &ClusterObjects, api: &APIService) -> bool {
+fn fix(reason: &str, problem: &str) -> &'static str {
+    let is_about_trust = ["x509", "certificate", "tls:"].iter().any(|word| problem.contains(word));
+    match reason {
+        _ if is_about_trust => {
+            "let the metrics-adapter write caBundle: it may patch APIServices by ClusterRole \
+             rouse-metrics-adapter, and its logs have the error; another issuer's certificate must name \
+             metrics-adapter.rouse-system.svc, and its CA be in caBundle"
+        }
+        "ServiceNotFound" | "ServicePortError" => {
+            "let spec.service name Service metrics-adapter and its port 443: kubectl apply --filename \
+             deploy/metrics-adapter.yaml"
+        }
+        "EndpointsNotFound" | "MissingEndpoints" => {
+            "start the pods of Deployment metrics-adapter, and let Service metrics-adapter select them"
+        }
+        _ => {
+            "start the pods of Deployment metrics-adapter, and let the API server connect to their port 6443 \
+             (NetworkPolicies, firewalls)"
+        }
+    }
+}
+
+/// Whether an APIService leads to this installation.
+pub(super) fn is_ours(cluster: &ClusterObjects, api: &APIService) -> bool {
     let service = api.spec.as_ref().and_then(|spec| spec.service.as_ref());
     service.is_some_and(|service| service.namespace.as_deref() == Some(cluster.system_namespace.as_str()))
 }

@@ -1,6 +1,6 @@
-//! The version of the cluster: whether Rouse runs on it.
+//! Versions: whether Rouse runs on the cluster, and whether its parts have one version.
 
-use crate::check::cluster_objects::ClusterObjects;
+use crate::check::cluster_objects::{ClusterObjects, DEPLOYMENTS};
 use crate::check::cluster_version::ClusterVersion;
 use crate::check::finding::Finding;
 
@@ -12,6 +12,23 @@ pub(super) fn check(cluster: &ClusterObjects) -> Option<Finding> {
     (version < OLDEST).then(|| {
         let problem =
             format!("the API server is {}.{}, and Rouse needs 1.33 or newer", version.major, version.minor);
-        Finding::error("cluster", "OldCluster", problem, "upgrade the cluster; see docs/howto/install.md")
+        Finding::error(
+            "cluster",
+            "OldCluster",
+            problem,
+            "upgrade the cluster; see docs/howto/operate/install.md",
+        )
     })
+}
+
+/// Parts of different versions, where all have tags.
+pub(super) fn skew(cluster: &ClusterObjects) -> Option<Finding> {
+    let tags: Vec<(&str, &str)> =
+        DEPLOYMENTS.iter().filter_map(|name| Some((*name, cluster.tag(name)?))).collect();
+    let (first, tag) = *tags.first()?;
+    let (other, other_tag) = tags.iter().find(|(_, it)| *it != tag)?;
+    let object = format!("Deployment {}/{other}", cluster.system_namespace);
+    let problem = format!("its image has tag {other_tag}, and that of {first} has {tag}");
+    let fix = "give all parts the images of one version: kubectl apply -k deploy, or upgrade the chart";
+    Some(Finding::warning(object, "VersionSkew", problem, fix))
 }

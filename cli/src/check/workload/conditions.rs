@@ -27,9 +27,12 @@ pub struct ReportedProblem<'a> {
     pub fix: String,
 }
 
+/// Seconds in which a new PodAutoscaler gets its first status.
+const FIRST_STATUS: i64 = 60;
+
 pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     let Some(status) = workload.autoscaler.as_ref().and_then(|it| it.status.as_ref()) else {
-        return Vec::new();
+        return without_status(workload).into_iter().collect();
     };
     let object = format!("PodAutoscaler {}", workload.key);
     let finding = |problem: ReportedProblem<'_>| Finding {
@@ -39,7 +42,17 @@ pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
         problem: problem.message.to_owned(),
         fix: problem.fix,
     };
-    problems(&status.conditions, workload.version).into_iter().map(finding).collect()
+    problems(&status.conditions, workload.shared.version).into_iter().map(finding).collect()
+}
+
+fn without_status(workload: &WorkloadObjects) -> Option<Finding> {
+    let created = workload.autoscaler.as_ref()?.metadata.creation_timestamp.as_ref()?.0;
+    let age = workload.shared.now.as_second().saturating_sub(created.as_second());
+    (age > FIRST_STATUS).then(|| {
+        let problem = format!("it was created at {created} and has no status: no zero-scaler reconciles it");
+        let fix = "see the logs of Deployment zero-scaler";
+        Finding::error(format!("PodAutoscaler {}", workload.key), "NotReconciled", problem, fix)
+    })
 }
 
 /// The problems that conditions report, each reason once.

@@ -1,17 +1,19 @@
 //! Front doors: whether their requests reach the Service, and whether they may last as long as a
 //! wake.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use autoscaler::contract::SCALE_TO_ZERO;
 use autoscaler::contract::private_name::private_name;
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::ResourceExt;
 
-use super::service::port_text;
+use super::service::{leads_to_sidecar, port_text};
+use super::workload_list::service_of_metric;
 use crate::check::finding::Finding;
 use crate::check::front_door::{Backend, FrontDoor};
+use crate::check::namespace_objects::named;
+use crate::check::selection::contains;
 use crate::check::workload_objects::WorkloadObjects;
 
 /// A pod with its image on the node starts within a second or two, with an app that needs some
@@ -20,9 +22,20 @@ const WAKE: Duration = Duration::from_secs(10);
 
 pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     let Some(service) = &workload.service_name else { return Vec::new() };
-    let doors = workload.front_doors.iter();
-    doors
-        .flat_map(|door| door.backends.iter().filter_map(|it| finding(workload, service, door, it)))
+    workload.namespace.front_doors.iter().flat_map(|door| of_door(workload, service, door)).collect()
+}
+
+/// Several paths may lead to one backend: it has each reason once, for the shortest timeout.
+fn of_door(workload: &WorkloadObjects, service: &str, door: &FrontDoor) -> Vec<Finding> {
+    let mut backends: Vec<&Backend> = door.backends.iter().collect();
+    backends.sort_by_key(|backend| backend.timeout.map_or(Duration::MAX, |(_, length)| length));
+    let mut seen = HashSet::new();
+    let found = backends.into_iter().filter_map(|it| Some((it, finding(workload, service, door, it)?)));
+    found
+        .filter(|(it, finding)| {
+            seen.insert((it.service.clone(), it.port.as_ref().map(port_text), finding.reason.clone()))
+        })
+        .map(|(_, finding)| finding)
         .collect()
 }
 
@@ -35,15 +48,52 @@ fn finding(
     if backend.service == private_name(service) {
         return Some(bypassing(service, door, backend));
     }
-    let spec = workload.service.found().and_then(|found| found.spec.as_ref());
-    let spec = spec.filter(|_| backend.service == service)?;
+    if backend.service != service {
+        return other_service(workload, service, door, backend);
+    }
+    let spec = workload.service.found()?.spec.as_ref()?;
     missing_port(spec, service, door, backend).or_else(|| short_timeout(workload, service, door, backend))
+}
+
+/// A second Service that selects the workload's pods, and is no other workload's.
+fn other_service(
+    workload: &WorkloadObjects,
+    service: &str,
+    door: &FrontDoor,
+    backend: &Backend,
+) -> Option<Finding> {
+    let other = named(workload.namespace.services.as_ref()?, &backend.service)?;
+    let spec = other.spec.as_ref()?;
+    let selector = spec.selector.as_ref().filter(|selector| !selector.is_empty())?;
+    if !contains(workload.pod_labels()?, selector) || belongs_to_a_workload(workload, &backend.service) {
+        return None;
+    }
+    let ports = spec.ports.iter().flatten();
+    let mut led = ports.filter(|port| backend.port.as_ref().is_none_or(|named| is(port, named)));
+    let is_counted = workload.has_sidecar && led.all(leads_to_sidecar);
+    let effect =
+        if is_counted { "do not wake the workload" } else { "are not counted, and do not wake the workload" };
+    (!is_counted || workload.goes_to_zero()).then(|| {
+        let problem = format!(
+            "it leads to Service {}, which selects the pods of {} and is not the workload's: its requests \
+             {effect}",
+            backend.service,
+            workload.target_name()
+        );
+        Finding::warning(&door.object, "ActivatorBypassed", problem, format!("name Service {service}"))
+    })
+}
+
+fn belongs_to_a_workload(workload: &WorkloadObjects, service: &str) -> bool {
+    let namespace = &workload.namespace;
+    let of_autoscalers = namespace.autoscalers.iter().any(|it| it.spec.service == service);
+    of_autoscalers || namespace.hpas.iter().any(|hpa| service_of_metric(hpa).as_deref() == Some(service))
 }
 
 fn bypassing(service: &str, door: &FrontDoor, backend: &Backend) -> Finding {
     let problem = format!(
-        "it leads to Service {}, which Rouse keeps for its own use and which has no endpoints at zero: requests do not \
-         wake the workload",
+        "it leads to Service {}, which Rouse keeps for its own use and which has no endpoints at zero: \
+         requests do not wake the workload",
         backend.service
     );
     let fix = format!("name Service {service}");
@@ -76,19 +126,11 @@ fn short_timeout(
     backend: &Backend,
 ) -> Option<Finding> {
     let (setting, length) = backend.timeout.filter(|(_, length)| *length < WAKE)?;
-    goes_to_zero(workload).then(|| {
+    workload.goes_to_zero().then(|| {
         let problem = format!(
             "{setting} is {length:?}: a request to {service} at zero fails if its pod takes longer to start"
         );
         let fix = format!("set it to {WAKE:?} or more");
         Finding::warning(&door.object, "TimeoutBelowWake", problem, fix)
     })
-}
-
-fn goes_to_zero(workload: &WorkloadObjects) -> bool {
-    let by_hpa = || {
-        let annotations = workload.hpa.as_ref().map(ResourceExt::annotations);
-        annotations.and_then(|it| it.get(SCALE_TO_ZERO)).is_some_and(|value| value == "true")
-    };
-    workload.autoscaler.as_ref().map_or_else(by_hpa, |autoscaler| autoscaler.spec.scale_to_zero)
 }

@@ -18,7 +18,8 @@ fn fix(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "NoSidecar" => return None,
         "Gap" => {
-            "let the metrics-adapters reach ports 9090/TCP and 9090/UDP of the pods; it continues a minute after the last gap"
+            "let the metrics-adapters reach ports 9090/TCP and 9090/UDP of the pods; it continues a minute \
+             after the last gap"
         }
         "ClockJump" => "keep the nodes' clocks in step; it continues a minute after the last step",
         "OldSidecars" => "restart the pods, so that their sidecars have this version of Rouse",
@@ -26,10 +27,12 @@ fn fix(reason: &str) -> Option<&'static str> {
             "correct the app's errors, or annotate a latency-objective, which counts them as misses"
         }
         "ServiceTimeChanged" => {
-            "see what slows the app: a dependency, or another mix of requests; after ten minutes old evidence is discarded"
+            "see what slows the app: a dependency, or another mix of requests; after ten minutes old \
+             evidence is discarded"
         }
         "NotConcurrency" => {
-            "fewer requests at a time do not make responses faster; raise the target, or set learn-target: \"Off\""
+            "fewer requests at a time do not make responses faster; raise the target, or set learn-target: \
+             \"Off\""
         }
         _ => "see docs/design/learned-target.md",
     })

@@ -1,125 +1,116 @@
-//! NetworkPolicies of the namespace: whether the metrics-adapters may connect to port 9090 of the
-//! pods.
+//! NetworkPolicies of the namespace: whether requests and statistics reach the pods.
+//!
+//! Pods with a sidecar connect to no part of Rouse, so rules for their egress are not evaluated, nor
+//! are policies for clients.
 
-use std::net::IpAddr;
-
-use autoscaler::contract::QUEUE_PROXY_STATS_PORT;
-use k8s_openapi::api::networking::v1::{
-    IPBlock, NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort,
+use autoscaler::contract::{
+    PROTOCOL, QUEUE_PROXY, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_PORT, QUEUE_PROXY_STATS_PORT,
 };
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
-use super::selection::{Labels, matches};
 use crate::check::finding::Finding;
-use crate::check::workload_objects::{Peer, WorkloadObjects};
+use crate::check::selection::network_policy::{Peer, Traffic, blocking_ingress};
+use crate::check::workload_objects::WorkloadObjects;
 
-/// Name of the port in the sidecar's container.
-const PORT_NAME: &str = "queue-stats";
+/// Name of the statistics port in the sidecar's container.
+const STATISTICS: &str = "queue-stats";
+/// Name of the admin port there.
+const ADMIN: &str = "queue-admin";
+/// The fix where pods have a sidecar.
+const FIX: &str = "allow ingress from namespace rouse-system to ports 9090/TCP, 9090/UDP and 8022/TCP, and \
+                   to 8012/TCP from anywhere, as the NetworkPolicy in docs/reference/ports.md";
 
-pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
-    let labels =
-        workload.template.as_ref().filter(|_| workload.has_sidecar)?.metadata.as_ref()?.labels.as_ref()?;
-    let selecting: Vec<&NetworkPolicy> =
-        workload.network_policies.iter().filter(|policy| restricts(policy, labels)).collect();
-    let first = selecting.first()?;
-    let blocked = workload.collectors.iter().any(|peer| {
-        !selecting.iter().any(|policy| rules(policy).iter().any(|rule| allows(workload, rule, peer)))
-    });
-    blocked.then(|| {
-        let object = format!("NetworkPolicy {}/{}", workload.key.namespace, first.name_any());
+pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
+    if workload.pod_labels().is_none() {
+        return Vec::new();
+    }
+    if workload.has_sidecar {
+        statistics(workload).into_iter().chain(requests(workload)).collect()
+    } else {
+        requests_to_app(workload).into_iter().collect()
+    }
+}
+
+fn statistics(workload: &WorkloadObjects) -> Option<Finding> {
+    let (port, name) = (QUEUE_PROXY_STATS_PORT, Some(STATISTICS));
+    let collectors = &workload.shared.collectors;
+    if let Some(policy) = blocking(workload, collectors, port, name, "TCP") {
         let problem = format!(
             "it selects the pods of {}, and no NetworkPolicy lets the metrics-adapter connect to their port \
-             {QUEUE_PROXY_STATS_PORT}: there is no metric, and HPAs keep their sizes",
+             {port}: there is no metric, and HPAs keep their sizes",
             workload.target_name()
         );
-        let fix = "allow ingress from namespace rouse-system to ports 9090/TCP, 9090/UDP and 8022/TCP, as the NetworkPolicy in \
-                   docs/reference/ports.md";
-        Finding::error(object, "StatisticsBlocked", problem, fix)
+        return Some(Finding::error(object(workload, policy), "StatisticsBlocked", problem, FIX));
+    }
+    let policy = blocking(workload, collectors, port, name, "UDP")?;
+    let problem = format!(
+        "it selects the pods of {}, and no NetworkPolicy lets UDP from the metrics-adapter to their port \
+         {port}: it reads them by HTTP, which costs more",
+        workload.target_name()
+    );
+    Some(Finding::warning(object(workload, policy), "DatagramsBlocked", problem, FIX))
+}
+
+fn requests(workload: &WorkloadObjects) -> Option<Finding> {
+    let is_tcp = workload.pod_annotations().any(|(key, value)| key == PROTOCOL && value == "tcp");
+    let admin = is_tcp.then_some((QUEUE_PROXY_ADMIN_PORT, ADMIN));
+    let mut ports = [(QUEUE_PROXY_PORT, QUEUE_PROXY)].into_iter().chain(admin);
+    ports.find_map(|(port, name)| blocked_requests(workload, port, Some(name), FIX))
+}
+
+/// Activators connect to the app itself, on the ports to which the Service leads.
+fn requests_to_app(workload: &WorkloadObjects) -> Option<Finding> {
+    let spec = workload.service.found()?.spec.as_ref()?;
+    spec.ports.iter().flatten().find_map(|port| {
+        let target = port.target_port.clone().unwrap_or(IntOrString::Int(port.port));
+        let (number, name) = match &target {
+            IntOrString::Int(number) => (u16::try_from(*number).ok()?, None),
+            IntOrString::String(name) => (declared(workload, name)?, Some(name.as_str())),
+        };
+        let fix = format!(
+            "allow ingress from pods of namespace rouse-system with the label \
+                     app.kubernetes.io/name=activator to {number}/TCP"
+        );
+        blocked_requests(workload, number, name, &fix)
     })
 }
 
-/// Whether a policy selects such pods and restricts ingress.
-fn restricts(policy: &NetworkPolicy, labels: &Labels) -> bool {
-    let Some(spec) = &policy.spec else { return false };
-    let is_ingress = spec.policy_types.as_ref().is_none_or(|types| types.iter().any(|it| it == "Ingress"));
-    is_ingress && spec.pod_selector.as_ref().is_none_or(|selector| matches(selector, labels))
+/// The port of this name in the pod template.
+fn declared(workload: &WorkloadObjects, name: &str) -> Option<u16> {
+    let pod = workload.template.as_ref()?.spec.as_ref()?;
+    let mut ports = pod.containers.iter().flat_map(|container| container.ports.iter().flatten());
+    let port = ports.find(|port| port.name.as_deref() == Some(name))?;
+    u16::try_from(port.container_port).ok()
 }
 
-fn rules(policy: &NetworkPolicy) -> &[NetworkPolicyIngressRule] {
-    policy.spec.as_ref().and_then(|spec| spec.ingress.as_deref()).unwrap_or_default()
+fn blocked_requests(workload: &WorkloadObjects, port: u16, name: Option<&str>, fix: &str) -> Option<Finding> {
+    let policy = blocking(workload, &workload.shared.activators, port, name, "TCP")?;
+    let problem = format!(
+        "it selects the pods of {}, and no NetworkPolicy lets the activators connect to their port {port}: \
+         held requests fail",
+        workload.target_name()
+    );
+    Some(Finding::error(object(workload, policy), "RequestsBlocked", problem, fix))
 }
 
-fn allows(workload: &WorkloadObjects, rule: &NetworkPolicyIngressRule, peer: &Peer) -> bool {
-    let from = rule.from.as_deref().unwrap_or_default();
-    let ports = rule.ports.as_deref().unwrap_or_default();
-    (from.is_empty() || from.iter().any(|it| includes(workload, it, peer)))
-        && (ports.is_empty() || ports.iter().any(is_statistics))
-}
-
-fn includes(workload: &WorkloadObjects, from: &NetworkPolicyPeer, peer: &Peer) -> bool {
-    if let Some(block) = &from.ip_block {
-        // What is unknown is no finding.
-        return peer.address.is_none_or(|address| contains(block, address));
-    }
-    let namespace =
-        from.namespace_selector.as_ref().map_or(peer.namespace == workload.key.namespace, |selector| {
-            matches(selector, &peer.namespace_labels)
-        });
-    namespace && from.pod_selector.as_ref().is_none_or(|selector| matches(selector, &peer.labels))
-}
-
-fn is_statistics(port: &NetworkPolicyPort) -> bool {
-    let number = i32::from(QUEUE_PROXY_STATS_PORT);
-    let is_tcp = port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP");
-    is_tcp
-        && match &port.port {
-            None => true,
-            Some(IntOrString::Int(first)) => (*first..=port.end_port.unwrap_or(*first)).contains(&number),
-            Some(IntOrString::String(name)) => name == PORT_NAME,
-        }
-}
-
-fn contains(block: &IPBlock, address: IpAddr) -> bool {
-    let within = |cidr: &str| is_within(cidr, address).unwrap_or(false);
-    within(&block.cidr) && !block.except.iter().flatten().any(|cidr| within(cidr))
-}
-
-fn is_within(cidr: &str, address: IpAddr) -> Option<bool> {
-    let (network, length) = cidr.split_once('/')?;
-    let (network, length): (IpAddr, u32) = (network.parse().ok()?, length.parse().ok()?);
-    Some(match (network, address) {
-        (IpAddr::V4(network), IpAddr::V4(address)) => {
-            let shift = 32u32.checked_sub(length)?;
-            u32::from(network).checked_shr(shift) == u32::from(address).checked_shr(shift) || length == 0
-        }
-        (IpAddr::V6(network), IpAddr::V6(address)) => {
-            let shift = 128u32.checked_sub(length)?;
-            u128::from(network).checked_shr(shift) == u128::from(address).checked_shr(shift) || length == 0
-        }
-        _ => false,
+/// The policy that keeps one of these peers from a port.
+fn blocking<'a>(
+    workload: &'a WorkloadObjects,
+    peers: &[Peer],
+    port: u16,
+    name: Option<&str>,
+    protocol: &str,
+) -> Option<&'a NetworkPolicy> {
+    let labels = workload.pod_labels()?;
+    let namespace = &workload.namespace;
+    peers.iter().find_map(|peer| {
+        let traffic = Traffic { from: Some(peer), port, name, protocol };
+        blocking_ingress(&namespace.network_policies, &namespace.name, labels, traffic)
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn networks_contain_their_addresses() {
-        for (cidr, address, expected) in [
-            ("10.0.0.0/8", "10.200.1.2", true),
-            ("10.0.0.0/24", "10.0.1.2", false),
-            ("0.0.0.0/0", "192.0.2.1", true),
-            ("fd00::/8", "fd12::1", true),
-            ("fd00::/8", "10.0.0.1", false),
-            ("10.0.0.0/40", "10.0.0.1", false),
-        ] {
-            assert_eq!(
-                is_within(cidr, address.parse().unwrap()).unwrap_or(false),
-                expected,
-                "{cidr} {address}"
-            );
-        }
-    }
+fn object(workload: &WorkloadObjects, policy: &NetworkPolicy) -> String {
+    format!("NetworkPolicy {}/{}", workload.key.namespace, policy.name_any())
 }

@@ -1,59 +1,59 @@
-//! Ports of the pod that the sidecar needs and the app takes.
+//! Ports of the sidecar that the app takes without a declaration, and the port of the app.
 
-use autoscaler::contract::{
-    GROUP, QUEUE_PROXY, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_PORT, QUEUE_PROXY_STATS_PORT,
-};
+use autoscaler::api::SidecarConflict;
+use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORTS};
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
 use crate::check::finding::Finding;
 use crate::check::workload_objects::WorkloadObjects;
-
-/// The ports of the sidecar.
-const PORTS: [u16; 3] = [QUEUE_PROXY_PORT, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_STATS_PORT];
 
 pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
     let template = workload.template.as_ref().filter(|_| workload.has_sidecar)?;
     let object = workload.target_name();
     let fix = |port: u16| {
         format!(
-            "let the app listen on another port than {port}, and declare that one first (or name it in the annotation \
-             {GROUP}/app-port of the pods)"
+            "let the app listen on another port than {port}, and declare that one first (or name it in the \
+             annotation {GROUP}/app-port of the pods)"
         )
     };
+    if let Some(port) = invalid(template) {
+        let problem = format!(
+            "annotation app-port of its pods is {port:?}, which is no port, so the sidecar does not start"
+        );
+        let fix = format!("set {GROUP}/app-port to the number of the port on which the app listens");
+        return Some(Finding::error(object, "InvalidAppPort", problem, fix));
+    }
     if let Some(port) = annotated(template) {
         let problem = format!("annotation app-port is {port}, a port of the sidecar itself");
         return Some(Finding::error(object, "AppPortTaken", problem, fix(port)));
     }
-    let apps = template.spec.iter().flat_map(|spec| &spec.containers).filter(|it| it.name != QUEUE_PROXY);
-    for container in apps {
-        if let Some(port) = declared(container) {
-            let problem = format!(
-                "container {} declares port {port}, on which the sidecar listens in the same pod",
-                container.name
-            );
-            return Some(Finding::error(object, "AppPortTaken", problem, fix(port)));
-        }
-        if let Some(port) = mentioned(container) {
-            let problem = format!(
-                "container {} has {port} in its arguments or environment; the sidecar listens on that port in the same pod",
-                container.name
-            );
-            return Some(Finding::warning(object, "AppPortTaken", problem, fix(port)));
-        }
+    if SidecarConflict::all(template).iter().any(|conflict| matches!(conflict, SidecarConflict::Port { .. }))
+    {
+        // A finding of its own; the arguments would repeat it.
+        return None;
     }
-    None
+    let apps = template.spec.iter().flat_map(|spec| &spec.containers).filter(|it| it.name != QUEUE_PROXY);
+    let (container, port) = apps.filter_map(|app| Some((app, mentioned(app)?))).next()?;
+    let problem = format!(
+        "container {} has {port} in its arguments or environment; the sidecar listens on that port in the \
+         same pod",
+        container.name
+    );
+    Some(Finding::warning(object, "AppPortTaken", problem, fix(port)))
+}
+
+fn annotation(template: &PodTemplateSpec) -> Option<&str> {
+    let annotations = template.metadata.as_ref()?.annotations.as_ref()?;
+    Some(annotations.get(&format!("{GROUP}/app-port"))?.as_str())
+}
+
+fn invalid(template: &PodTemplateSpec) -> Option<&str> {
+    annotation(template).filter(|text| !text.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
 fn annotated(template: &PodTemplateSpec) -> Option<u16> {
-    let annotations = template.metadata.as_ref()?.annotations.as_ref()?;
-    let port = annotations.get(&format!("{GROUP}/app-port"))?.parse().ok()?;
-    PORTS.contains(&port).then_some(port)
-}
-
-fn declared(container: &Container) -> Option<u16> {
-    let ports =
-        container.ports.iter().flatten().filter(|port| port.protocol.as_deref().is_none_or(|it| it == "TCP"));
-    PORTS.into_iter().find(|taken| ports.clone().any(|port| port.container_port == i32::from(*taken)))
+    let port = annotation(template)?.parse().ok()?;
+    QUEUE_PROXY_PORTS.contains(&port).then_some(port)
 }
 
 /// An argument `8012`, `:8012` or `--port=8012`, or a variable `PORT` with that value.
@@ -61,7 +61,7 @@ fn mentioned(container: &Container) -> Option<u16> {
     let words = container.command.iter().flatten().chain(container.args.iter().flatten());
     let variables = container.env.iter().flatten().filter(|it| it.name.to_uppercase().contains("PORT"));
     let values = words.chain(variables.filter_map(|variable| variable.value.as_ref()));
-    PORTS.into_iter().find(|port| {
+    QUEUE_PROXY_PORTS.into_iter().find(|port| {
         let number = port.to_string();
         values.clone().any(|value| {
             value.strip_suffix(&number).is_some_and(|rest| rest.is_empty() || rest.ends_with([':', '=']))

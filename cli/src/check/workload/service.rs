@@ -4,9 +4,9 @@ use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::selection::contains;
 use crate::check::fetched::Fetched;
 use crate::check::finding::Finding;
+use crate::check::selection::contains;
 use crate::check::workload_objects::WorkloadObjects;
 
 pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
@@ -22,13 +22,45 @@ pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     };
     if spec.cluster_ip.as_deref() == Some("None") {
         let problem = "it is headless: its clients select pods by DNS and reach no activator";
-        let fix = "use a Service with a cluster IP; clusterIP cannot be changed, so delete it and create it without clusterIP: None";
+        let fix = "use a Service with a cluster IP; clusterIP cannot be changed, so delete it and create it \
+                   without clusterIP: None";
         return vec![Finding::error(object, "ServiceIsHeadless", problem, fix)];
     }
+    if let Some(finding) = unusable(&spec, &object) {
+        return vec![finding];
+    }
     let mut findings: Vec<Finding> = bypassed(workload, &spec, &object).into_iter().collect();
+    findings.extend(local_traffic(workload, &spec, &object));
     findings.extend(other_pods(workload, &spec, &object));
     findings.extend(selecting_plain_pods(workload, &spec, &object));
     findings
+}
+
+/// What no activator can serve.
+fn unusable(spec: &ServiceSpec, object: &str) -> Option<Finding> {
+    if spec.type_.as_deref() == Some("ExternalName") {
+        let problem = "it has type ExternalName, so its clients reach neither pods nor activators";
+        return Some(Finding::error(object, "ServiceIsExternal", problem, "use type ClusterIP"));
+    }
+    (!spec.ports.iter().flatten().any(is_tcp)).then(|| {
+        let problem = "it has no TCP port, and Rouse serves no other protocol";
+        Finding::error(object, "ServiceHasNoPort", problem, "add a TCP port with targetPort: queue-proxy")
+    })
+}
+
+/// Activators run on few nodes.
+fn local_traffic(workload: &WorkloadObjects, spec: &ServiceSpec, object: &str) -> Option<Finding> {
+    let is_local = spec.external_traffic_policy.as_deref() == Some("Local");
+    (is_local && workload.goes_to_zero()).then(|| {
+        let problem = "externalTrafficPolicy: Local drops requests at nodes without an activator while the \
+                       workload is at zero";
+        Finding::warning(
+            object,
+            "ExternalTrafficPolicyLocal",
+            problem,
+            "set externalTrafficPolicy to Cluster",
+        )
+    })
 }
 
 /// Ports of an attached Service that lead past the sidecar.
@@ -40,16 +72,15 @@ fn bypassed(workload: &WorkloadObjects, spec: &ServiceSpec, object: &str) -> Opt
     let past: Vec<&&ServicePort> = ports.iter().filter(|port| !leads_to_sidecar(port)).collect();
     let first = past.first()?;
     let problem = format!(
-        "port {} has targetPort {}, which leads past the sidecar: its requests are not counted, and refused at zero",
+        "port {} has targetPort {}, which leads past the sidecar: its requests are not counted, and refused \
+         at zero",
         first.port,
         target_port(first)
     );
     let fix = format!("set targetPort of the port to {QUEUE_PROXY}");
     let finding = Finding::error(object, "SidecarBypassed", problem, fix);
     // With another port in the sidecar the workload is scaled.
-    let severity =
-        if past.len() < ports.len() { crate::check::finding::Severity::Warning } else { finding.severity };
-    Some(Finding { severity, ..finding })
+    Some(if past.len() < ports.len() { finding.as_warning() } else { finding })
 }
 
 fn other_pods(workload: &WorkloadObjects, spec: &ServiceSpec, object: &str) -> Option<Finding> {
@@ -57,22 +88,28 @@ fn other_pods(workload: &WorkloadObjects, spec: &ServiceSpec, object: &str) -> O
     let labels = workload.template.as_ref()?.metadata.as_ref()?.labels.as_ref()?;
     (!contains(labels, selector)).then(|| {
         let labels: Vec<String> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let problem =
-            format!("its selector {} does not match the pods of {}", labels.join(","), workload.target_name());
-        let fix = "give the selector labels of the pod template, or correct the Service that the HPA's metric names";
+        let problem = format!(
+            "its selector {} does not match the pods of {}",
+            labels.join(","),
+            workload.target_name()
+        );
+        let fix = "give the selector labels of the pod template, or correct the Service that the HPA's \
+                   metric names";
         Finding::error(object, "ServiceSelectsOtherPods", problem, fix)
     })
 }
 
 fn selecting_plain_pods(workload: &WorkloadObjects, spec: &ServiceSpec, object: &str) -> Option<Finding> {
     (!workload.has_sidecar && is_attached(spec)).then(|| {
-        let problem = "the pods have no sidecar, and it selects them, so requests bypass the activators and are not counted";
-        let fix = "remove its selector (Rouse then writes its endpoints), or set the annotation sidecar to \"true\"";
+        let problem = "the pods have no sidecar, and it selects them, so requests bypass the activators and \
+                       are not counted";
+        let fix = "remove its selector (Rouse then writes its endpoints), or set the annotation sidecar to \
+                   \"true\"";
         Finding::error(object, "ServiceHasSelector", problem, fix)
     })
 }
 
-fn is_attached(spec: &ServiceSpec) -> bool {
+pub(super) fn is_attached(spec: &ServiceSpec) -> bool {
     spec.selector.as_ref().is_some_and(|selector| !selector.is_empty())
 }
 
@@ -80,7 +117,7 @@ fn is_tcp(port: &ServicePort) -> bool {
     port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP")
 }
 
-fn leads_to_sidecar(port: &ServicePort) -> bool {
+pub(super) fn leads_to_sidecar(port: &ServicePort) -> bool {
     match &port.target_port {
         Some(IntOrString::String(name)) => name == QUEUE_PROXY,
         Some(IntOrString::Int(number)) => *number == i32::from(QUEUE_PROXY_PORT),

@@ -1,15 +1,17 @@
-//! Label selectors of objects.
+//! Selectors of objects: by labels, and [those of NetworkPolicies](network_policy).
+
+pub mod network_policy;
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 /// Labels of an object.
-pub(super) type Labels = BTreeMap<String, String>;
+pub type Labels = BTreeMap<String, String>;
 
 /// Whether a selector matches; without requirements it matches everything. An unknown operator
 /// matches nothing.
-pub(super) fn matches(selector: &LabelSelector, labels: &Labels) -> bool {
+pub fn matches(selector: &LabelSelector, labels: &Labels) -> bool {
     let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
     equal
         && selector.match_expressions.iter().flatten().all(|requirement| {
@@ -27,7 +29,7 @@ pub(super) fn matches(selector: &LabelSelector, labels: &Labels) -> bool {
 }
 
 /// Whether all labels of a Service's selector are among the labels.
-pub(super) fn contains(labels: &Labels, selector: &Labels) -> bool {
+pub fn contains(labels: &Labels, selector: &Labels) -> bool {
     selector.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 

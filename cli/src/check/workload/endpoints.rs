@@ -1,0 +1,66 @@
+//! The endpoints of the Service: whether other pods or other writers are among them.
+
+use autoscaler::contract::SLICE_MANAGER;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::ResourceExt;
+
+use super::service::is_attached;
+use crate::check::finding::Finding;
+use crate::check::selection::contains;
+use crate::check::workload_objects::WorkloadObjects;
+
+/// Label with the Service of a slice.
+const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+/// Label with the writer of a slice.
+const MANAGER_LABEL: &str = "endpointslice.kubernetes.io/managed-by";
+/// Writers that lead to the Service's own pods, or to activators.
+const MANAGERS: [&str; 2] = ["endpointslice-controller.k8s.io", SLICE_MANAGER];
+
+pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
+    let is_with_selector =
+        workload.service.found().and_then(|service| service.spec.as_ref()).is_some_and(is_attached);
+    // Of a Service without selector, the zero-scaler reports foreign endpoints.
+    if !is_with_selector {
+        return Vec::new();
+    }
+    foreign_slice(workload).into_iter().chain(other_target(workload)).collect()
+}
+
+fn foreign_slice(workload: &WorkloadObjects) -> Option<Finding> {
+    let service = workload.service_name.as_ref()?;
+    let is_foreign = |slice: &EndpointSlice| {
+        let manager = slice.labels().get(MANAGER_LABEL).map(String::as_str).unwrap_or_default();
+        slice.labels().get(SERVICE_LABEL) == Some(service) && !MANAGERS.contains(&manager)
+    };
+    let mut foreign = workload.namespace.slices.iter().filter(|slice| is_foreign(slice));
+    let slice = foreign.find(|slice| slice.endpoints.iter().flatten().next().is_some())?;
+    let namespace = &workload.key.namespace;
+    let problem = format!(
+        "it adds endpoints to Service {service}, and neither Kubernetes nor Rouse wrote it: their requests \
+         bypass Rouse"
+    );
+    let fix = format!(
+        "kubectl --namespace {namespace} delete endpointslice {}, and what writes it",
+        slice.name_any()
+    );
+    let object = format!("EndpointSlice {namespace}/{}", slice.name_any());
+    Some(Finding::error(object, "ForeignEndpoints", problem, fix))
+}
+
+fn other_target(workload: &WorkloadObjects) -> Option<Finding> {
+    let name = workload.service_name.as_ref()?;
+    let selector = workload.service.found()?.spec.as_ref()?.selector.as_ref()?;
+    let mut others = workload.namespace.targets().filter(|(target, _)| *target != workload.target);
+    let ((kind, other), _) = others.find(|(_, target)| {
+        let labels = target.template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
+        labels.is_some_and(|labels| contains(labels, selector))
+    })?;
+    let namespace = &workload.key.namespace;
+    let problem = format!(
+        "its selector matches the pods of {kind} {namespace}/{other} too, which are not counted for \
+         workload {}",
+        workload.key
+    );
+    let fix = "give the selector a label that the pods of one of the two alone have";
+    Some(Finding::warning(format!("Service {namespace}/{name}"), "SeveralTargetsSelected", problem, fix))
+}

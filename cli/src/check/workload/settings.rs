@@ -1,0 +1,113 @@
+//! Annotations of Rouse that nothing reads: misspelt ones, and those on the wrong object. Values are
+//! checked by the zero-scaler, which reports them as conditions.
+
+use autoscaler::contract::GROUP;
+use autoscaler::settings::reference;
+use kube::ResourceExt;
+
+use crate::check::finding::Finding;
+use crate::check::namespace_objects::named;
+use crate::check::workload_objects::WorkloadObjects;
+
+/// Annotations of pods, as docs/reference/pods.md has them.
+const OF_PODS: [&str; 14] = [
+    "app-port",
+    "container-concurrency",
+    "queue-depth",
+    "timeout",
+    "response-start-timeout",
+    "idle-timeout",
+    "health-check-agents",
+    "no-wake",
+    "readiness-path",
+    "app-first",
+    "protocol",
+    "tcp-silence",
+    "tcp-answer-time",
+    "sidecar-cpu-limit",
+];
+
+/// Annotations of HPAs that are fields of a PodAutoscaler.
+const FIELDS: [&str; 3] = ["scale-to-zero", "container-concurrency", "service"];
+
+/// An object with annotations.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Hpa,
+    PodAutoscaler,
+    Pods,
+    Target,
+}
+
+pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(hpa) = &workload.hpa {
+        let object = format!("HorizontalPodAutoscaler {}", workload.key);
+        findings.extend(unread(&object, hpa.annotations().keys(), Place::Hpa));
+    } else if let Some(autoscaler) = &workload.autoscaler {
+        // One that the zero-scaler made repeats its HPA's.
+        let object = format!("PodAutoscaler {}", workload.key);
+        findings.extend(unread(&object, autoscaler.annotations().keys(), Place::PodAutoscaler));
+    }
+    let target = workload.target_name();
+    findings.extend(unread(&target, workload.pod_annotations().map(|(key, _)| key), Place::Pods));
+    let deployments = workload.namespace.deployments.iter();
+    let deployment = deployments.filter_map(|all| named(all, &workload.target.1)).next();
+    let of_target = deployment.filter(|_| workload.target.0 == "Deployment").map(ResourceExt::annotations);
+    findings.extend(unread(&target, of_target.into_iter().flat_map(|it| it.keys()), Place::Target));
+    findings
+}
+
+fn unread<'a>(object: &str, keys: impl Iterator<Item = &'a String>, place: Place) -> Vec<Finding> {
+    keys.filter_map(|key| {
+        let name = key.strip_prefix(GROUP)?.strip_prefix('/')?;
+        let is_read = match place {
+            Place::Hpa => is_of_workload(name) || FIELDS.contains(&name),
+            Place::PodAutoscaler => is_of_workload(name),
+            Place::Pods => is_of_pods(name),
+            Place::Target => false,
+        };
+        (!is_read).then(|| finding(object, key, name, place))
+    })
+    .collect()
+}
+
+fn finding(object: &str, key: &str, name: &str, place: Place) -> Finding {
+    let is_field = FIELDS.contains(&name);
+    let read_on = match (is_of_workload(name) || is_field, is_of_pods(name)) {
+        (true, _) if is_field && place == Place::PodAutoscaler => "a field of its spec",
+        (true, true) => "the HPA or PodAutoscaler and the pod template",
+        (true, false) => "the HPA or PodAutoscaler",
+        (false, true) => "the pod template",
+        (false, false) => {
+            let problem = format!("Rouse has no annotation {key}, so it has no effect");
+            let fix =
+                "correct its name (docs/reference/annotations.md and docs/reference/pods.md), or remove it";
+            return Finding::warning(object, "UnknownAnnotation", problem, fix);
+        }
+    };
+    let here = match place {
+        Place::Hpa => "an HPA",
+        Place::PodAutoscaler => "a PodAutoscaler",
+        Place::Pods => "a pod template",
+        Place::Target => "a Deployment itself",
+    };
+    let problem = format!("annotation {key} has no effect on {here}");
+    Finding::warning(object, "MisplacedAnnotation", problem, format!("move it to {read_on}"))
+}
+
+/// Knative's older spellings (`minScale`) are read too.
+fn is_of_workload(name: &str) -> bool {
+    let hyphened = name.chars().fold(String::new(), |mut text, c| {
+        if c.is_ascii_uppercase() {
+            text.push('-');
+        }
+        text.push(c.to_ascii_lowercase());
+        text
+    });
+    reference().iter().any(|row| row.annotation.is_some_and(|it| it == name || it == hyphened))
+}
+
+fn is_of_pods(name: &str) -> bool {
+    OF_PODS.contains(&name)
+}

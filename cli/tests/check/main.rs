@@ -1,0 +1,68 @@
+//! `check` on an API in memory: nothing on a healthy cluster, and planted faults, each of which is
+//! named with its object and its fix.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod front_doors;
+mod healthy;
+mod hpa;
+mod installation;
+mod network_policies;
+mod parts;
+mod pods;
+mod service;
+
+use fake_api::FakeApi;
+use http::StatusCode;
+use serde_json::json;
+
+use healthy::{SECRET, healthy, put_version};
+use support::run;
+
+#[tokio::test]
+async fn healthy_cluster_has_no_finding() {
+    let api = healthy();
+    let output = run(&api, &["check"]).await.unwrap();
+    assert!(output.is_success());
+    assert_eq!(output.text, "nothing is wrong with Rouse and 1 workload\n");
+    assert_eq!(api.writes(), [""; 0], "check writes nothing");
+}
+
+// === arguments and rights ===
+
+#[tokio::test]
+async fn preflight_expects_nothing_of_rouse() {
+    let api = FakeApi::default();
+    put_version(&api, "36");
+    let output = run(&api, &["check", "--preflight"]).await.unwrap();
+    assert!(output.is_success());
+    assert_eq!(output.text, "nothing keeps Rouse from being installed\n");
+    put_version(&api, "30");
+    let output = run(&api, &["check", "--preflight"]).await.unwrap();
+    assert!(!output.is_success() && output.text.contains("OldCluster"), "{}", output.text);
+}
+
+#[tokio::test]
+async fn unreadable_objects_are_listed_and_are_no_findings() {
+    let api = healthy();
+    let forbidden = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden", "code": 403,
+        "message": "secrets is forbidden",
+    });
+    api.respond_to_reads(SECRET, StatusCode::FORBIDDEN, forbidden.to_string());
+    let output = run(&api, &["check"]).await.unwrap();
+    assert!(output.is_success());
+    let expected = "not checked: Secret rouse-system/metrics-adapter-serving: secrets is forbidden\n";
+    assert!(output.text.starts_with(expected), "{}", output.text);
+}
+
+#[tokio::test]
+async fn unknown_workload_is_an_error() {
+    let api = healthy();
+    assert!(run(&api, &["check", "shop/web"]).await.unwrap().is_success());
+    let error = run(&api, &["check", "shop/absent"]).await.err().unwrap();
+    assert!(error.to_string().contains("shop/absent is no workload"), "{error}");
+}

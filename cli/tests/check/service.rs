@@ -1,0 +1,71 @@
+//! Faults of the Service and its endpoints.
+
+use serde_json::{Value, json};
+
+use crate::healthy::{AUTOSCALER, SERVICE, WEB, assert_only, findings, healthy, set};
+
+#[tokio::test]
+async fn names_target_port_past_the_sidecar() {
+    let api = healthy();
+    set(&api, SERVICE, "/spec/ports", json!([{"port": 80, "targetPort": 8080}]));
+    assert_only(&api, "Service shop/web", "SidecarBypassed", "queue-proxy").await;
+}
+
+#[tokio::test]
+async fn names_headless_service() {
+    let api = healthy();
+    set(&api, SERVICE, "/spec/clusterIP", json!("None"));
+    assert_only(&api, "Service shop/web", "ServiceIsHeadless", "cluster IP").await;
+}
+
+#[tokio::test]
+async fn names_service_that_no_activator_can_serve() {
+    let api = healthy();
+    set(&api, SERVICE, "/spec/ports", json!([{"port": 53, "protocol": "UDP"}]));
+    assert_only(&api, "Service shop/web", "ServiceHasNoPort", "add a TCP port").await;
+    set(&api, SERVICE, "/spec/type", json!("ExternalName"));
+    assert_only(&api, "Service shop/web", "ServiceIsExternal", "ClusterIP").await;
+    api.remove(SERVICE);
+    assert_only(&api, "Service shop/web", "ServiceNotFound", "create it").await;
+}
+
+#[tokio::test]
+async fn names_local_traffic_policy_of_a_workload_that_goes_to_zero() {
+    let api = healthy();
+    set(&api, SERVICE, "/spec/externalTrafficPolicy", json!("Local"));
+    assert_eq!(findings(&api).await, Vec::<Value>::new());
+    set(&api, AUTOSCALER, "/spec/scaleToZero", json!(true));
+    assert_only(&api, "Service shop/web", "ExternalTrafficPolicyLocal", "Cluster").await;
+}
+
+#[tokio::test]
+async fn names_selector_that_matches_the_pods_of_two_targets() {
+    let api = healthy();
+    let mut canary = api.get(WEB).unwrap();
+    canary["metadata"]["name"] = json!("web-canary");
+    canary["spec"]["selector"]["matchLabels"]["track"] = json!("canary");
+    canary["spec"]["template"]["metadata"]["labels"]["track"] = json!("canary");
+    api.put("/apis/apps/v1/namespaces/shop/deployments/web-canary", canary);
+    assert_only(&api, "Service shop/web", "SeveralTargetsSelected", "give the selector a label").await;
+}
+
+#[tokio::test]
+async fn names_foreign_endpoints() {
+    let api = healthy();
+    let slice = |manager: &str| {
+        json!({
+            "metadata": {
+                "name": "web-x", "namespace": "shop",
+                "labels": {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": manager},
+            },
+            "addressType": "IPv4", "endpoints": [{"addresses": ["10.1.2.3"]}], "ports": [],
+        })
+    };
+    let path = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-x";
+    for manager in ["endpointslice-controller.k8s.io", "zero-scaler.autoscaling.rouse.dev"] {
+        api.put(path, slice(manager));
+        assert_eq!(findings(&api).await, Vec::<Value>::new());
+    }
+    api.put(path, slice("staff"));
+    assert_only(&api, "EndpointSlice shop/web-x", "ForeignEndpoints", "delete endpointslice web-x").await;
+}
