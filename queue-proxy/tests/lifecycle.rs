@@ -19,8 +19,9 @@ use http_body_util::Full;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use queue_proxy::start_drain;
 use support::app::TestApp;
+use support::reserved_address::ReservedAddress;
 use support::{Sidecar, eventually, request, send, text, within};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpSocket;
 
 fn probe(of: &str) -> Request<Full<Bytes>> {
     let mut probe = request("/");
@@ -28,22 +29,17 @@ fn probe(of: &str) -> Request<Full<Bytes>> {
     probe
 }
 
-/// An address that is free now, for an app that starts later.
-async fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
-}
-
 #[tokio::test]
 async fn holds_probe_readiness_and_early_requests_until_the_app_listens() {
-    let address = free_address().await;
-    let sidecar = Sidecar::start(address, &[]).await;
+    let reserved = ReservedAddress::new();
+    let sidecar = Sidecar::start(reserved.address(), &[]).await;
     let probed = tokio::spawn(send(sidecar.at.traffic, probe("queue-proxy")));
     let ready = tokio::spawn(send(sidecar.at.admin, request("/ready")));
     let early = tokio::spawn(send(sidecar.at.traffic, request("/")));
     sidecar.holds(1.0, 0.0).await;
     assert!(!probed.is_finished() && !ready.is_finished() && !early.is_finished());
 
-    let _app = TestApp::on(TcpListener::bind(address).await.unwrap());
+    let _app = TestApp::on(reserved.listen());
     let probed = within(probed).await.unwrap();
     assert_eq!(probed.status(), StatusCode::OK);
     assert_eq!(text(probed).await, "queue-proxy");
@@ -117,7 +113,8 @@ async fn wait_for_drain_of_another_pod_leaves_the_pod_ready() {
 
 #[tokio::test]
 async fn start_drain_fails_without_a_sidecar() {
-    let error = within(start_drain(free_address().await)).await.unwrap_err();
+    let closed = ReservedAddress::new();
+    let error = within(start_drain(closed.address())).await.unwrap_err();
     assert!(format!("{error:#}").contains("no response of the sidecar"), "{error:#}");
 }
 
@@ -148,7 +145,8 @@ async fn ends_drain_at_its_timeout() {
 
 #[tokio::test]
 async fn stops_before_the_app_has_started() {
-    let sidecar = Sidecar::start(free_address().await, &["--drain-quiet-period=10ms"]).await;
+    let closed = ReservedAddress::new();
+    let sidecar = Sidecar::start(closed.address(), &["--drain-quiet-period=10ms"]).await;
     sidecar.stop.cancel();
     within(sidecar.run).await.unwrap().unwrap();
 }
@@ -205,8 +203,9 @@ async fn is_not_ready_if_the_app_lacks_the_grpc_service() {
 
 #[tokio::test]
 async fn holds_requests_during_a_crash_of_the_app() {
-    let app = TestApp::start().await;
-    let address = app.address;
+    let reserved = ReservedAddress::new();
+    let address = reserved.address();
+    let app = TestApp::on(reserved.listen());
     let sidecar = Sidecar::start(address, &[]).await;
     assert_eq!(app_ready(&sidecar).await, StatusCode::OK);
     drop(app);
@@ -220,7 +219,7 @@ async fn holds_requests_during_a_crash_of_the_app() {
     .await;
     let early = tokio::spawn(send(sidecar.at.traffic, request("/")));
     assert!(!ready.is_finished());
-    let _app = TestApp::on(TcpListener::bind(address).await.unwrap());
+    let _app = TestApp::on(reserved.listen());
     assert_eq!(within(ready).await.unwrap().status(), StatusCode::OK);
     assert_eq!(text(within(early).await.unwrap()).await, "ok");
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 use autoscaler::contract::{TCP_PROBE, TUNNEL_PATH, TUNNEL_PROTOCOL};
 use http::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use support::reserved_address::ReservedAddress;
 use support::{OTHER_UID, POD_UID, Sidecar, eventually, proxied, request, send, text, within};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -155,12 +156,12 @@ async fn connections_queue_for_a_slot_and_leave_when_the_client_closes() {
 
 #[tokio::test]
 async fn connection_waits_for_the_apps_start() {
-    let address = RawApp::start().await.address();
-    let sidecar = Sidecar::start(address, &[TCP]).await;
+    let reserved = ReservedAddress::new();
+    let sidecar = Sidecar::start(reserved.address(), &[TCP]).await;
     let mut early = call(&sidecar).await;
     write(&mut early, b"PING").await;
     sidecar.holds(1.0, 0.0).await;
-    let app = RawApp(TcpListener::bind(address).await.unwrap());
+    let app = RawApp(reserved.listen());
     let mut served = app.accept().await;
     expect_read(&mut served, b"PING").await;
     write(&mut served, b"PONG").await;
@@ -192,9 +193,9 @@ fn tunnel_request(uid: &str) -> Request<http_body_util::Full<bytes::Bytes>> {
 
 #[tokio::test]
 async fn activator_tunnel_on_the_admin_port_counts_as_proxied() {
-    let address = RawApp::start().await.address();
+    let reserved = ReservedAddress::new();
     let flags = [TCP, "--container-concurrency=1", "--pod-uid", POD_UID];
-    let sidecar = Sidecar::start(address, &flags).await;
+    let sidecar = Sidecar::start(reserved.address(), &flags).await;
     let mut probe = request("/");
     probe.headers_mut().insert("rouse-probe", "queue-proxy".parse().unwrap());
     let probed = tokio::spawn(send(sidecar.at.admin, probe));
@@ -202,7 +203,7 @@ async fn activator_tunnel_on_the_admin_port_counts_as_proxied() {
     sidecar.holds(1.0, 0.0).await;
     assert!(!probed.is_finished() && !opened.is_finished(), "the app has not started");
 
-    let app = RawApp(TcpListener::bind(address).await.unwrap());
+    let app = RawApp(reserved.listen());
     assert_eq!(text(within(probed).await.unwrap()).await, "queue-proxy");
     let mut opened = within(opened).await.unwrap();
     assert_eq!(opened.status(), StatusCode::SWITCHING_PROTOCOLS);

@@ -19,9 +19,10 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper_util::rt::TokioIo;
 use support::app::TestApp;
+use support::reserved_address::ReservedAddress;
 use support::{OTHER_UID, POD_UID, Sidecar, eventually, proxied, request, send, text, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 #[tokio::test]
 async fn forwards_request_without_internal_and_hop_by_hop_headers() {
@@ -224,8 +225,9 @@ async fn requests_of_no_wake_rules_are_neither_queued_nor_counted() {
 
 #[tokio::test]
 async fn responds_bad_gateway_when_the_app_refuses_connections() {
-    let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let sidecar = Sidecar::start(app.local_addr().unwrap(), &[]).await;
+    let reserved = ReservedAddress::new();
+    let app = reserved.listen();
+    let sidecar = Sidecar::start(reserved.address(), &[]).await;
     let mut probe = request("/");
     probe.headers_mut().insert("rouse-probe", "queue-proxy".parse().unwrap());
     assert_eq!(within(send(sidecar.at.traffic, probe)).await.status(), StatusCode::OK);

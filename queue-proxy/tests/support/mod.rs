@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
 pub(crate) mod app;
+pub(crate) mod reserved_address;
 
 use std::future::Future;
 use std::net::SocketAddr;
