@@ -1,5 +1,5 @@
 {{- /*
-policy or manual. A cluster reports its kinds, v1/Pod among them. Without a cluster Helm has group versions alone, and the version of
+policy, webhook or manual. A cluster reports its kinds, v1/Pod among them. Without a cluster Helm has group versions alone, and the version of
 Kubernetes decides.
 */}}
 {{- define "rouse.sidecar" -}}
@@ -11,6 +11,6 @@ policy
 {{- else if and (not ($versions.Has "v1/Pod")) (semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version) -}}
 policy
 {{- else -}}
-manual
+webhook
 {{- end -}}
 {{- end }}

@@ -108,31 +108,35 @@ func TestUpgradeDeletesNoApiServiceOfAnotherOwner(t *testing.T) {
 	}
 }
 
-func TestSidecarIsAddedWhereTheClusterHasThePolicy(t *testing.T) {
+func TestSidecarIsAddedByAWebhookWhereTheClusterHasNoPolicy(t *testing.T) {
 	disabled := older()
 	disabled.version = "v1.37.0"
 	cases := []struct {
 		name    string
 		values  string
 		cluster cluster
-		want    bool
+		want    string
 	}{
-		{"newest", "", newest(), true},
-		{"older", "", older(), false},
-		{"API disabled", "", disabled, false},
-		{"rendered for 1.36", "", withoutCluster("v1.36.0"), true},
-		{"rendered for a pre-release of 1.36", "", withoutCluster("v1.36.0-rc.1"), true},
-		{"rendered for 1.35", "", withoutCluster("v1.35.4"), false},
-		{"named on an older one", "sidecar: {injection: policy}", older(), true},
-		{"manual on the newest", "sidecar: {injection: manual}", newest(), false},
+		{"newest", "", newest(), "policy"},
+		{"older", "", older(), "webhook"},
+		{"API disabled", "", disabled, "webhook"},
+		{"rendered for 1.36", "", withoutCluster("v1.36.0"), "policy"},
+		{"rendered for a pre-release of 1.36", "", withoutCluster("v1.36.0-rc.1"), "policy"},
+		{"rendered for 1.35", "", withoutCluster("v1.35.4"), "webhook"},
+		{"named on an older one", "sidecar: {injection: policy}", older(), "policy"},
+		{"webhook on the newest", "sidecar: {injection: webhook}", newest(), "webhook"},
+		{"manual on the newest", "sidecar: {injection: manual}", newest(), "none"},
+		{"manual on an older one", "sidecar: {injection: manual}", older(), "none"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			found := install(c.values).on(c.cluster).objects(t)
-			policy := found["MutatingAdmissionPolicy queue-proxy.autoscaling.rouse.dev"] != nil
+			policy := found[sidecarPolicy] != nil
 			binding := found["MutatingAdmissionPolicyBinding queue-proxy.autoscaling.rouse.dev"] != nil
-			if policy != c.want || binding != c.want {
-				t.Errorf("policy %t, binding %t", policy, binding)
+			webhook := found[sidecarWebhook] != nil
+			right := found["ClusterRole rouse-metrics-adapter-sidecar-webhook"] != nil
+			if policy != (c.want == "policy") || binding != policy || webhook != (c.want == "webhook") || right != webhook {
+				t.Errorf("policy %t, binding %t, webhook %t, right %t", policy, binding, webhook, right)
 			}
 		})
 	}

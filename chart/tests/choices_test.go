@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,6 +18,8 @@ func TestChoicesEqualComponents(t *testing.T) {
 		{"custom", "metricsApi: custom", []string{"custom-metrics"}},
 		{"none", "metricsApi: none", []string{"without-metrics-api"}},
 		{"policy", "sidecar: {injection: policy}", nil},
+		{"webhook", "sidecar: {injection: webhook}", []string{"sidecar-webhook"}},
+		{"webhook and custom", "{metricsApi: custom, sidecar: {injection: webhook}}", []string{"custom-metrics", "sidecar-webhook"}},
 		{"manual", "sidecar: {injection: manual}", []string{"without-sidecar-injection"}},
 		{"no admission policies", "admissionPolicies: {enabled: false}", []string{"without-admission-policies"}},
 		{"no network policies", "networkPolicies: {enabled: false}", []string{"without-network-policies"}},
@@ -54,6 +57,24 @@ func TestImagesEqualKustomize(t *testing.T) {
 	delete(got, policy)
 	delete(want, policy)
 	assertEqual(t, got, want)
+}
+
+// The webhook's sidecar has the same values as that of the policy.
+func TestWebhookAddsTheSidecarOfTheValues(t *testing.T) {
+	image, resources := "{repository: team/sidecar, digest: \""+digest+"\"}", "{requests: {cpu: 1500m, memory: 1.5Gi}, limits: {memory: 64Mi}}"
+	values := "{image: {registry: localhost:5000}, sidecar: {injection: webhook, image: " + image + ", resources: " + resources + "}}"
+	variables := field(install(values).objects(t)["Deployment metrics-adapter"], strings.Split(container+"env", ".")...)
+	for name, want := range map[string]string{
+		"ROUSE_SIDECAR_IMAGE":          "localhost:5000/team/sidecar@" + digest,
+		"ROUSE_SIDECAR_CPU_REQUEST":    "1500m",
+		"ROUSE_SIDECAR_MEMORY_REQUEST": "1.5Gi",
+		"ROUSE_SIDECAR_MEMORY_LIMIT":   "64Mi",
+	} {
+		is := func(variable any) bool { return field(variable, "name") == name }
+		if index := slices.IndexFunc(variables.([]any), is); index < 0 || field(variables.([]any)[index], "value") != want {
+			t.Errorf("%s is not %s in %v", name, want, variables)
+		}
+	}
 }
 
 // A release in rouse-system needs the namespace before its first object, so it cannot have it.
@@ -97,7 +118,8 @@ func TestNotesStateTheChoiceItsReasonAndTheNextStep(t *testing.T) {
 			"Metrics API: none", "leads to Service " + keda + ".", "leads to Service monitoring/prometheus-adapter.",
 		}, "kubectl wait"},
 		{"named", install("metricsApi: none"), []string{"Metrics API: none"}, "leads to"},
-		{"older", install("").on(older()), []string{"Sidecar: not added, because the cluster has no MutatingAdmissionPolicy"}, "added to pods"},
+		{"older", install("").on(older()), []string{"by a webhook, because the cluster\nhas no MutatingAdmissionPolicy v1"}, "not added"},
+		{"webhook", install("sidecar: {injection: webhook}"), []string{"by a webhook.\nA pod that is created while"}, "because"},
 		{"manual", install("sidecar: {injection: manual}"), []string{"Sidecar: not added.\n"}, "because"},
 		{"no policies", install("admissionPolicies: {enabled: false}"), []string{"Admission policies: none."}, "because"},
 	}

@@ -33,7 +33,7 @@ func TestHelmTemplateEqualsKustomize(t *testing.T) {
 	output := helm(t, "template", "rouse", chartFolder, "--kube-version", "1.37.0")
 	assertEqual(t, parse(t, output), kustomize(t, nil))
 	output = helm(t, "template", "rouse", chartFolder, "--kube-version", "1.35.0")
-	assertEqual(t, parse(t, output), kustomize(t, []string{"without-sidecar-injection"}))
+	assertEqual(t, parse(t, output), kustomize(t, []string{"sidecar-webhook"}))
 	output = helm(t, "template", "rouse", chartFolder, "--kube-version", "1.35.0",
 		"--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
 	assertEqual(t, parse(t, output), kustomize(t, nil))

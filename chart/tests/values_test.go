@@ -26,6 +26,8 @@ type effect struct {
 var effects = []effect{
 	{"metricsApi", "none", "APIService " + externalMetrics, "", "absent"},
 	{"sidecar.injection", "manual", sidecarPolicy, "", "absent"},
+	{"sidecar.injection", "webhook", sidecarPolicy, "", "absent"},
+	{"sidecar.injection", "webhook", sidecarWebhook, "webhooks.0.failurePolicy", "Ignore"},
 	{"sidecar.image.repository", "mirror/sidecar", sidecarPolicy, "spec.variables.0.expression", `'"mirror/sidecar:v0.1.0"'`},
 	{"sidecar.image.tag", "v7", sidecarPolicy, "spec.variables.0.expression", `'"rouse/queue-proxy:v7"'`},
 	{"sidecar.image.digest", digest, sidecarPolicy, "spec.variables.0.expression", `'"rouse/queue-proxy@` + digest + `"'`},
@@ -77,8 +79,9 @@ var effects = []effect{
 }
 
 const (
-	sidecarPolicy = "MutatingAdmissionPolicy queue-proxy.autoscaling.rouse.dev"
-	container     = "spec.template.spec.containers.0."
+	sidecarPolicy  = "MutatingAdmissionPolicy queue-proxy.autoscaling.rouse.dev"
+	sidecarWebhook = "MutatingWebhookConfiguration queue-proxy.autoscaling.rouse.dev"
+	container      = "spec.template.spec.containers.0."
 )
 
 func TestEveryValueHasItsEffect(t *testing.T) {
@@ -208,7 +211,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"metricsAPI: none", "additional properties 'metricsAPI' not allowed"},
 		{"metricsApi: both", "at '/metricsApi'"},
 		{"metricsApi: true", "at '/metricsApi'"},
-		{"sidecar: {injection: webhook}", "at '/sidecar/injection'"},
+		{"sidecar: {injection: hand}", "at '/sidecar/injection'"},
 		{"sidecar: {resources: {limits: {cpu: 1}}}", "at '/sidecar/resources/limits'"},
 		{`sidecar: {resources: {requests: {cpu: '1" + "'}}}`, "at '/sidecar/resources/requests/cpu'"},
 		{"sidecar: {resources: {requests: {cpu: null}}}", "at '/sidecar/resources/requests'"},

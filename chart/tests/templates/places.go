@@ -42,6 +42,19 @@ func customMetrics(name string) edit {
         ports:`}
 }
 
+// sidecarVariables has the settings of the sidecar that the webhook adds.
+func sidecarVariables() edit {
+	variable := func(name, value string) string {
+		return "        - {name: " + name + ", value: {{ " + value + " | quote }}}\n"
+	}
+	return edit{"Deployment metrics-adapter", `        ports:`, "        {{- if " + usesWebhook + " }}\n" +
+		variable("ROUSE_SIDECAR_IMAGE", sidecarImage) +
+		variable("ROUSE_SIDECAR_CPU_REQUEST", ".Values.sidecar.resources.requests.cpu") +
+		variable("ROUSE_SIDECAR_MEMORY_REQUEST", ".Values.sidecar.resources.requests.memory") +
+		variable("ROUSE_SIDECAR_MEMORY_LIMIT", ".Values.sidecar.resources.limits.memory") +
+		"        {{- end }}\n        ports:"}
+}
+
 func activatorVariables() edit {
 	return edit{"Deployment activator", `        ports:`, `        {{- with .Values.activator.traces.endpoint }}
         - name: OTEL_EXPORTER_OTLP_ENDPOINT
@@ -87,6 +100,8 @@ func addAnnotations(lines []string, annotations ...string) []string {
 	return slices.Insert(slices.Clone(lines), index+1, added...)
 }
 
+const sidecarImage = `include "rouse.image" (dict "root" . "image" .Values.sidecar.image)`
+
 // sidecar has the edits of the sidecar's settings, which are strings of CEL in variables of its policy.
 func sidecar() []edit {
 	const policy = "MutatingAdmissionPolicy queue-proxy.autoscaling.rouse.dev"
@@ -94,7 +109,7 @@ func sidecar() []edit {
 		return edit{policy, `(  - name: ` + name + `\n    expression): .*`, "$1: {{ " + value + " | quote | squote }}"}
 	}
 	return []edit{
-		variable("image", `include "rouse.image" (dict "root" . "image" .Values.sidecar.image)`),
+		variable("image", sidecarImage),
 		variable("cpuRequest", ".Values.sidecar.resources.requests.cpu"),
 		variable("memoryRequest", ".Values.sidecar.resources.requests.memory"),
 		variable("memoryLimit", ".Values.sidecar.resources.limits.memory"),

@@ -26,7 +26,7 @@ func Render(deploy string) (map[string]string, error) {
 	return files, nil
 }
 
-// TemplateOf is the file of a manifest's template below [Folder]. The folder has no folders but that of the monitoring.
+// TemplateOf is the file of a manifest's template below [Folder]. Its folders are those of the monitoring and of all components.
 func TemplateOf(path string) string {
 	name := filepath.Base(path)
 	switch {
@@ -34,6 +34,8 @@ func TemplateOf(path string) string {
 		return "monitoring/dashboard-" + strings.TrimSuffix(name, ".json") + ".yaml"
 	case strings.HasPrefix(path, "monitoring/"):
 		return path
+	case strings.HasPrefix(path, "components/"):
+		return "components/" + name
 	}
 	return name
 }

@@ -18,6 +18,7 @@ type manifest struct {
 const (
 	servesExternal = `eq (include "rouse.metricsApi" .) "external"`
 	servesCustom   = `eq (include "rouse.metricsApi" .) "custom"`
+	usesWebhook    = `eq (include "rouse.sidecar" .) "webhook"`
 	// Hooks in the output of `helm template` would run at once when it is applied. Without a cluster Helm has group versions alone.
 	renderedForCluster = `.Capabilities.APIVersions.Has "v1/Pod"`
 	monitoring         = ".Values.monitoring.enabled"
@@ -35,7 +36,8 @@ var manifests = []manifest{
 			"APIService v1beta1.external.metrics.k8s.io": servesExternal,
 			"PodDisruptionBudget metrics-adapter":        severalReplicas("metricsAdapter"),
 		},
-		edits: append(deployment("metrics-adapter", "metricsAdapter", ".Values.metricsAdapter.replicas"), customMetrics("metrics-adapter")),
+		edits: append(deployment("metrics-adapter", "metricsAdapter", ".Values.metricsAdapter.replicas"),
+			customMetrics("metrics-adapter"), sidecarVariables()),
 	},
 	{
 		path: "zero-scaler.yaml",
@@ -63,6 +65,7 @@ var manifests = []manifest{
 	{path: "network-policies.yaml", condition: ".Values.networkPolicies.enabled"},
 	{path: "priority-class.yaml"},
 	{path: "components/custom-metrics/custom-metrics.yaml", condition: servesCustom},
+	{path: "components/sidecar-webhook/sidecar-webhook.yaml", condition: usesWebhook},
 	{path: "components/uninstall/uninstall.yaml", condition: renderedForCluster, edits: uninstall(), each: beforeDeletion},
 	{
 		path:       "monitoring/pod-monitors.yaml",
