@@ -7,6 +7,9 @@ export CARGO_TARGET_DIR ?= $(ROUSE_CACHE)/target
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 BINARIES := $(CARGO_TARGET_DIR)/$(HOST)/image
+# What a release has images for, as Rust and as images name it.
+AMD64 := x86_64-unknown-linux-gnu
+ARM64 := aarch64-unknown-linux-gnu
 IMAGE_NAMES := queue-proxy activator metrics-adapter zero-scaler sample-app
 export IMAGES := $(ROUSE_CACHE)/images/v$(VERSION)
 export CLUSTER := $(ROUSE_CACHE)/bin/cluster
@@ -14,7 +17,14 @@ CARGO_DENY := $(ROUSE_CACHE)/bin/cargo-deny
 CARGO_DENY_VERSION := 0.20.2
 H2SPEC := $(ROUSE_CACHE)/bin/h2spec
 HELM := $(ROUSE_CACHE)/bin/helm
+COSIGN := $(ROUSE_CACHE)/bin/cosign
+RELEASE_TOOL := $(ROUSE_CACHE)/bin/release
+# The folder of a release.
+RELEASE ?= $(ROUSE_CACHE)/release/v$(VERSION)
+KEDA_VERSION := 2.21.0
+KEDA := $(ROUSE_CACHE)/keda/v$(KEDA_VERSION)
 CHROMEDRIVER := /usr/bin/chromedriver
+QEMU := /usr/bin/qemu-aarch64
 # The same flags for all Go commands, so that vet, tests and the cluster's programs share their compiled packages.
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath $(GOFLAGS)
@@ -47,20 +57,25 @@ images: binaries $(CLUSTER) ## Build the images, as tarballs
 # Beyond the compiler's default, 4 % fewer instructions for a request over HTTP/2 for 0.4 MB of disk. Only the optimization of the
 # program as one needs it.
 INLINE := -C llvm-args=-inline-threshold=400
-.PHONY: binaries
-binaries: export RUSTFLAGS := -C target-feature=+crt-static
-binaries: ## Build the binaries
-	cargo rustc --profile image --locked --target $(HOST) --package queue-proxy --bin queue-proxy -- $(INLINE)
-	cargo build --profile image --locked --target $(HOST) --bin activator --bin metrics-adapter --bin zero-scaler --bin sample-app
+# jemalloc has the size of pages compiled in, and refuses to start where pages are larger. On arm64 they have up to 64 KiB.
+export AARCH64_UNKNOWN_LINUX_GNU_JEMALLOC_SYS_WITH_LG_PAGE := 16
+TARGETS := $(sort $(HOST) $(AMD64) $(ARM64))
+.PHONY: binaries $(TARGETS:%=binaries-%)
+binaries: binaries-$(HOST) ## Build the binaries
+$(TARGETS:%=binaries-%): export RUSTFLAGS := -C target-feature=+crt-static
+$(TARGETS:%=binaries-%): binaries-%:
+	cargo rustc --profile image --locked --target $* --package queue-proxy --bin queue-proxy -- $(INLINE)
+	cargo build --profile image --locked --target $* --bin activator --bin metrics-adapter --bin zero-scaler --bin sample-app
+
+# A user's tool, in no image.
+.PHONY: kubectl-rouse $(TARGETS:%=kubectl-rouse-%)
+kubectl-rouse: kubectl-rouse-$(HOST) ## Build the kubectl plugin; copy the file that is printed to a folder of PATH
+	@echo $(BINARIES)/kubectl-rouse
+$(TARGETS:%=kubectl-rouse-%): export RUSTFLAGS := -C target-feature=+crt-static
+$(TARGETS:%=kubectl-rouse-%): kubectl-rouse-%:
+	cargo build --profile image --locked --target $* --package cli --bin kubectl-rouse
 
 # A step of its own in `make test`, where targets that depend on it run side by side.
-# A user's tool, in no image.
-.PHONY: kubectl-rouse
-kubectl-rouse: export RUSTFLAGS := -C target-feature=+crt-static
-kubectl-rouse: ## Build the kubectl plugin; copy the file that is printed to a folder of PATH
-	cargo build --profile image --locked --target $(HOST) --package cli --bin kubectl-rouse
-	@echo $(BINARIES)/kubectl-rouse
-
 .PHONY: cluster-tool
 cluster-tool: $(CLUSTER)
 
@@ -68,10 +83,61 @@ cluster-tool: $(CLUSTER)
 cluster-ready: $(CLUSTER)
 	@$(CLUSTER) build
 
-$(CLUSTER): $(shell find tests/cluster -name '*.go' -o -name 'go.*' -o -path '*/cluster/*.yaml' -o -path '*/cluster/*.toml')
+$(CLUSTER): $(shell find tests/cluster release/image -name '*.go' -o -name 'go.*' -o -path '*/cluster/*.yaml' -o -path '*/cluster/*.toml')
 	@echo "building $@"
 	@mkdir -p $(dir $@)
 	cd tests/cluster && go build -o $@ .
+
+# ── release
+
+PACK = $(RELEASE_TOOL) pack --version $(VERSION) --helm $(HELM) $(PACK_FLAGS) \
+  --binaries amd64=$(CARGO_TARGET_DIR)/$(AMD64)/image,arm64=$(CARGO_TARGET_DIR)/$(ARM64)/image
+
+# The key is checked first, because the build takes long.
+.PHONY: release
+release: release-key cross-compiler $(RELEASE_TOOL) $(COSIGN) $(HELM) $(foreach target,$(AMD64) $(ARM64),binaries-$(target) kubectl-rouse-$(target)) ## Build a release for amd64 and arm64 in RELEASE, signed by COSIGN_KEY=FILE
+	$(PACK) $(RELEASE)
+	$(RELEASE_TOOL) sign --cosign $(COSIGN) --key $(COSIGN_KEY) $(RELEASE)
+	@echo $(RELEASE)
+
+.PHONY: release-key
+release-key:
+	@test -f "$(COSIGN_KEY)" || { echo 'a release needs a private key of cosign: make release COSIGN_KEY=FILE ("make cosign" builds cosign; "cosign generate-key-pair" makes a key)'; exit 1; }
+
+.PHONY: push
+push: $(RELEASE_TOOL) ## Push the images and the chart of the folder RELEASE to REGISTRY=HOST
+	@test -n "$(REGISTRY)" || { echo 'name the registry: make push REGISTRY=registry.example.com'; exit 1; }
+	$(RELEASE_TOOL) push --registry $(REGISTRY) $(RELEASE)
+
+.PHONY: cosign
+cosign: $(COSIGN) ## Build cosign
+$(COSIGN): release/signing/cosign/go.mod
+	@mkdir -p $(dir $@)
+	cd release/signing/cosign && go build -o $@ github.com/sigstore/cosign/v3/cmd/cosign
+
+$(RELEASE_TOOL): $(shell find release -name '*.go' -o -path 'release/go.*')
+	@mkdir -p $(dir $@)
+	cd release && go build -o $@ .
+
+# Debian's C compiler for the architecture that the machine does not have: ring and jemalloc are in C.
+ifeq ($(HOST),$(ARM64))
+FOREIGN := $(AMD64)
+CROSS_PACKAGES := gcc-x86-64-linux-gnu libc6-dev-amd64-cross
+else
+FOREIGN := $(ARM64)
+CROSS_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+endif
+CROSS_CC := /usr/bin/$(subst -unknown-,-,$(FOREIGN))-gcc
+binaries-$(FOREIGN) kubectl-rouse-$(FOREIGN): export CC_$(subst -,_,$(FOREIGN)) := $(CROSS_CC)
+binaries-$(FOREIGN) kubectl-rouse-$(FOREIGN): export CARGO_TARGET_$(shell echo $(FOREIGN) | tr 'a-z-' 'A-Z_')_LINKER := $(CROSS_CC)
+RUST_STD = $(shell rustc --print sysroot)/lib/rustlib/$(FOREIGN)/lib
+.PHONY: cross-compiler
+cross-compiler: $(CROSS_CC)
+	@test -d $(RUST_STD) || rustup target add $(FOREIGN)
+$(CROSS_CC):
+	@test "$$(id --user)" = 0 || { echo 'as root, on Debian, run: apt-get install $(CROSS_PACKAGES)'; exit 1; }
+	apt-get update --quiet=2
+	apt-get install --yes --no-install-recommends --quiet=2 $(CROSS_PACKAGES)
 
 # ── check
 
@@ -83,10 +149,11 @@ test: ## Run all tests and checks, and print how long each took
 lint: module-graph deny ## Check formatting, lints, import cycles and crates; warnings are errors
 	cargo fmt --all --check
 	$(LINTING_CARGO) test $(ALL) --all-targets --no-run
-	@test -z "$$(gofmt -l tests/cluster chart/tests | tee /dev/stderr)"
+	@test -z "$$(gofmt -l release tests/cluster chart/tests | tee /dev/stderr)"
 	cd tests/cluster && go vet ./...
 	cd tests/cluster/policies && go vet ./...
 	cd chart/tests && go vet ./...
+	cd release && go vet ./...
 
 .PHONY: module-graph
 module-graph: ## Print which module uses which, and fail on an import cycle or a crowded folder
@@ -153,6 +220,27 @@ $(HELM): chart/tests/go.mod
 	@mkdir -p $(dir $@)
 	cd chart/tests && go build -o $@ helm.sh/helm/v4/cmd/helm
 
+# Not a part of `make test`, for the optimized build for a second architecture takes 20 minutes. The key is made for the test.
+.PHONY: test-release
+test-release: export RELEASE := $(ROUSE_CACHE)/release/test
+test-release: export PACK_FLAGS := --allow-changes
+test-release: export COSIGN_PASSWORD :=
+test-release: export COSIGN := $(COSIGN)
+test-release: export HELM := $(HELM)
+test-release: export RELEASE_TOOL := $(RELEASE_TOOL)
+test-release: export QEMU := $(QEMU)
+test-release: export PACK_AGAIN = cd $(CURDIR) && $(PACK)
+test-release: $(COSIGN) $(QEMU) ## Build a release and test it: arm64 under qemu-user, images, chart, signatures, a push
+	@set -e; key=$$(mktemp -d); trap 'rm -rf "$$key"' EXIT; \
+	(cd $$key && $(COSIGN) generate-key-pair); \
+	$(MAKE) release COSIGN_KEY=$$key/cosign.key
+	cd release && go test -count=1 ./...
+
+$(QEMU):
+	@test "$$(id --user)" = 0 || { echo 'as root, on Debian, run: apt-get install qemu-user'; exit 1; }
+	apt-get update --quiet=2
+	apt-get install --yes --no-install-recommends --quiet=2 qemu-user
+
 .PHONY: bench
 bench: ## Measure the cost of a report, a decision and a request, and check the bounds
 	cargo bench --quiet --locked --package autoscaler --no-fail-fast --bench cost --bench memory
@@ -218,6 +306,7 @@ bench-proxies-profile: ## Profile queue-proxy (or PROXY=activator, nginx, haprox
 test-cluster: cluster-ready ## Test the cluster tool and the admission policies
 	cd tests/cluster && CLUSTER_TEST=1 go test . && CLUSTER_TEST=1 go test $$(go list ./... | sed 1d)
 	cd tests/cluster/policies && go test ./...
+	cd release && go test ./image
 
 # Tests that need the cluster alone wait for it: see tests/system/src/cluster/lock.rs. The attacks follow on the same cluster. They
 # read the memory of Rouse's processes, which run on this machine only on a cluster of the cluster tool.
@@ -225,35 +314,47 @@ test-cluster: cluster-ready ## Test the cluster tool and the admission policies
 test-system: images cluster-ready $(CHROMEDRIVER) ## Run the system tests on a cluster of their own, then all attacks for some seconds
 	$(LINTING_CARGO) test $(ALL) --test system --no-run
 	$(LINTING_CARGO) build $(ALL) --bin hostile
-	tests/system/on-cluster rouse-test --hpa-sync-period 5s --network-policies -- sh -ec ' \
+	tests/system/on-cluster rouse-test --hpa-sync-period 5s --network-policies $(UP_FLAGS) -- sh -ec ' \
 	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture --test-threads 4; \
 	  test "$$USE_EXISTING_CLUSTER" = true || $(CARGO_TARGET_DIR)/debug/hostile --short'
 
 # Not a part of `make test`, for a second cluster takes another minute.
 .PHONY: test-nodes
-test-nodes: images cluster-ready ## Test on a cluster of two nodes in two zones
+test-nodes: images cluster-ready ## Test on a cluster of three nodes in three zones, of which one is lost (5 minutes)
 	$(LINTING_CARGO) test $(ALL) --test nodes --no-run
-	tests/system/on-cluster rouse-nodes --nodes 2 --zones a,b -- $(LINTING_CARGO) test $(ALL) --test nodes -- --ignored --nocapture
+	tests/system/on-cluster rouse-nodes --nodes 3 --zones a,b,c -- $(LINTING_CARGO) test $(ALL) --test nodes -- --ignored --nocapture
 
 # Each test installs Rouse itself, in a documented way, and removes it. The HPA has a short period, as in the system tests.
 .PHONY: test-install
 test-install: export HELM := $(HELM)
+test-install: ARGS ?= --skip beside_keda
 test-install: images cluster-ready $(HELM) ## Test Helm and kustomize on a cluster without Rouse: install, upgrade, uninstall, beside another adapter
 	$(LINTING_CARGO) test $(ALL) --test install --no-run
 	tests/system/on-cluster rouse-install --without-rouse --hpa-sync-period 5s $(UP_FLAGS) -- \
 	  $(LINTING_CARGO) test $(ALL) --test install -- --ignored --nocapture --test-threads 1 $(ARGS)
 
 .PHONY: test-install-short
-test-install-short: ## Test a release of Helm alone
-	@$(MAKE) test-install ARGS=release
+test-install-short: UP_FLAGS ?= --nodes 2 --zones a,b
+test-install-short: ## Test a release of Helm alone, on two nodes
+	@$(MAKE) test-install ARGS=release UP_FLAGS="$(UP_FLAGS)"
+
+# Not a part of `make test`: the first run builds KEDA, for an hour on two cores.
+.PHONY: test-keda
+test-keda: export KEDA := $(KEDA)
+test-keda: $(KEDA)/kustomization.yaml ## Test beside KEDA 2.21 on one cluster: each scales its own workloads (7 minutes)
+	@$(MAKE) test-install ARGS=beside_keda
+
+$(KEDA)/kustomization.yaml: tests/system/keda/build tests/system/keda/kustomization.yaml | $(CLUSTER)
+	tests/system/keda/build $(KEDA_VERSION) $(KEDA)
 
 # One after another. The first run builds each Kubernetes, for nine minutes each.
 KUBERNETES_VERSIONS ?= 1.37 1.36 1.35 1.34 1.33
 .PHONY: test-versions
-test-versions: ## Test a release of Helm on two nodes of each of KUBERNETES_VERSIONS (1.37 1.36 1.35 1.34 1.33)
+test-versions: ## Test a release of Helm on two nodes, and the system on one, of each of KUBERNETES_VERSIONS (1.37 1.36 1.35 1.34 1.33)
 	@for version in $(KUBERNETES_VERSIONS); do \
 	  echo "Kubernetes $$version"; \
 	  $(MAKE) test-install-short UP_FLAGS="--kubernetes $$version --nodes 2 --zones a,b" || exit 1; \
+	  $(MAKE) test-system UP_FLAGS="--kubernetes $$version" || exit 1; \
 	done
 
 # A minute for each attack. Unoptimized, because the load comes from a pod.

@@ -18,6 +18,9 @@ import (
 // MostNodes is the largest number of nodes.
 const MostNodes = 16
 
+// cgroupTimeout is the timeout for the removal of cgroups without processes.
+const cgroupTimeout = 5 * time.Second
+
 // Identity is the number of a node, from which its name and addresses follow, and its zone. The
 // first node is number 1 and runs the control plane; 0 counts as 1.
 type Identity struct {
@@ -102,11 +105,12 @@ func (c component) isStopped() bool {
 }
 
 // joinCgroups moves the process into the cgroups of its node. Those of a further node are created
-// first.
+// first, and those from before it was stopped removed, as by a reboot. The kubelet would take three
+// seconds for each of them.
 func (c Config) joinCgroups() error {
 	cgroups, err := c.cgroups()
 	if err == nil && c.Node.isFurther() {
-		err = cgroups.Create()
+		err = errors.Join(cgroups.Remove(cgroupTimeout), cgroups.Create())
 	}
 	if err == nil {
 		err = cgroups.Join()

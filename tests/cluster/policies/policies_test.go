@@ -15,15 +15,12 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -96,57 +93,6 @@ func policies(t *testing.T, file string) map[string]*admissionv1.ValidatingAdmis
 		}
 	}
 	return found
-}
-
-// withSidecar returns what the policy of the sidecar makes of a pod, by its first mutation.
-func withSidecar(t *testing.T, pod *corev1.Pod) *corev1.Pod {
-	t.Helper()
-	content, err := os.ReadFile("../../../deploy/queue-proxy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content))).Read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy := &admissionv1.MutatingAdmissionPolicy{}
-	if err := yaml.UnmarshalStrict(document, policy); err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, variable := range policy.Spec.Variables {
-		compiled := compiler.CompileAndStoreVariable(
-			&validating.Variable{Name: variable.Name, Expression: variable.Expression},
-			cel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.NewExpressions)
-		if compiled.Error != nil {
-			t.Fatalf("variable %s: %v", variable.Name, compiled.Error)
-		}
-	}
-	// Without parameters, as the API server compiles a policy without paramKind.
-	evaluator := compiler.CompileMutatingEvaluator(
-		&patch.JSONPatchCondition{Expression: policy.Spec.Mutations[0].JSONPatch.Expression},
-		cel.OptionalVariableDeclarations{HasAuthorizer: true, HasPatchTypes: true}, environment.NewExpressions)
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	kind, resource := corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithResource("pods")
-	attributes := admission.NewAttributesRecord(
-		pod, nil, kind, "shop", "web", resource, "", admission.Create, nil, false, &user.DefaultInfo{})
-	patched, err := patch.NewJSONPatcher(evaluator).Patch(compiler.CreateContext(context.Background()), patch.Request{
-		MatchedResource: resource,
-		VersionedAttributes: &admission.VersionedAttributes{
-			Attributes: attributes, VersionedKind: kind, VersionedObject: admission.NewLazyObject(pod)},
-		ObjectInterfaces: admission.NewObjectInterfacesFromScheme(scheme),
-		Namespace:        &corev1.Namespace{},
-	}, celconfig.RuntimeCELCostBudget)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return patched.(*corev1.Pod)
 }
 
 // compile compiles a policy as the API server does.
@@ -385,57 +331,5 @@ func TestPodAutoscalerNeedsItsAuthorsRightToScaleTheTarget(t *testing.T) {
 	message := denial(t, policies(t, "policies.yaml")[policy], denied)
 	if want := `you may not update the scale of Rollout web (*/scale in API group "argoproj.io")`; !strings.Contains(message, want) {
 		t.Errorf("the message is %q", message)
-	}
-}
-
-func TestSidecarIsBehindTheAppWhereAnnotated(t *testing.T) {
-	// completes is whether the pod is that of a Job.
-	for _, c := range []struct {
-		annotation        string
-		completes, behind bool
-	}{{"true", false, true}, {"true", true, false}, {"false", false, false}} {
-		pod := &corev1.Pod{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"autoscaling.rouse.dev/app-first": c.annotation}},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}, RestartPolicy: corev1.RestartPolicyAlways}}
-		if c.completes {
-			pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
-		}
-		spec := withSidecar(t, pod).Spec
-		if !c.behind {
-			if len(spec.Containers) != 1 || len(spec.InitContainers) != 1 || *spec.InitContainers[0].RestartPolicy != corev1.ContainerRestartPolicyAlways {
-				t.Errorf("%+v: init containers %v, containers %v", c, spec.InitContainers, spec.Containers)
-			}
-			continue
-		}
-		if len(spec.Containers) != 2 || len(spec.InitContainers) != 0 {
-			t.Fatalf("%+v: init containers %v, containers %v", c, spec.InitContainers, spec.Containers)
-		}
-		sidecar := spec.Containers[1]
-		if sidecar.Name != "queue-proxy" || sidecar.RestartPolicy != nil || sidecar.Lifecycle.PreStop.Exec == nil {
-			t.Errorf("the sidecar is %+v", sidecar)
-		}
-		if sidecar.Env[0].ValueFrom.FieldRef.FieldPath != "metadata.uid" || sidecar.SecurityContext.Capabilities.Drop[0] != "ALL" {
-			t.Errorf("the sidecar is %+v", sidecar)
-		}
-	}
-}
-
-func TestSidecarIsAddedWithoutAnyOtherObject(t *testing.T) {
-	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/h", Port: intstr.FromInt32(8080)}}}
-	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
-		Name: "app", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}, ReadinessProbe: probe}}}}
-	pod = withSidecar(t, pod)
-	if len(pod.Spec.InitContainers) != 1 {
-		t.Fatalf("init containers: %v", pod.Spec.InitContainers)
-	}
-	sidecar := pod.Spec.InitContainers[0]
-	requests, limits := sidecar.Resources.Requests, sidecar.Resources.Limits
-	if !strings.HasPrefix(sidecar.Image, "rouse/queue-proxy:v") || requests.Cpu().String() != "25m" ||
-		requests.Memory().String() != "16Mi" || limits.Memory().String() != "128Mi" {
-		t.Errorf("the sidecar is %+v", sidecar)
-	}
-	if path := pod.Spec.Containers[0].ReadinessProbe.HTTPGet.Path; path != "/app-ready" {
-		t.Errorf("the app's probe is at %s", path)
 	}
 }
