@@ -97,7 +97,9 @@ impl FakeApi {
     /// Sets the resources that discovery returns at the path of a group and version
     /// (`/apis/example.com/v1`). Discovery of all others fails, even if objects exist there.
     pub fn set_discovery(&self, path: &str, resources: Value) {
-        self.lock().discovery.push((path.to_owned(), resources));
+        let mut state = self.lock();
+        state.discovery.retain(|(at, _)| at != path);
+        state.discovery.push((path.to_owned(), resources));
     }
 
     /// Begins or ends an outage. Watches send nothing during one.

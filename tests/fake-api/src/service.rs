@@ -22,8 +22,18 @@ use crate::watch;
 
 /// The content type of server-side apply.
 const APPLY: &str = "application/apply-patch+yaml";
+/// The content type of a JSON patch (RFC 6902).
+const JSON_PATCH: &str = "application/json-patch+json";
 
 type Response = http::Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+/// What the body of a PATCH request is.
+#[derive(Clone, Copy)]
+enum PatchKind {
+    Apply,
+    Json,
+    Merge,
+}
 
 // === impl FakeApi ===
 
@@ -50,8 +60,12 @@ impl FakeApi {
         }
         let body = body.collect_bytes().await.unwrap_or_default();
         let object = serde_json::from_slice(&body).unwrap_or(Value::Null);
-        let applied = parts.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == APPLY);
-        let result = self.execute(&parts.method, parts.uri.path(), &query, object, applied);
+        let kind = match parts.headers.get(CONTENT_TYPE) {
+            Some(kind) if kind == APPLY => PatchKind::Apply,
+            Some(kind) if kind == JSON_PATCH => PatchKind::Json,
+            _ => PatchKind::Merge,
+        };
+        let result = self.execute(&parts.method, parts.uri.path(), &query, object, kind);
         if parts.method != Method::GET {
             if self.is_last_write() {
                 return std::future::pending().await;
@@ -86,7 +100,7 @@ impl FakeApi {
         path: &str,
         query: &Query,
         object: Value,
-        applied: bool,
+        kind: PatchKind,
     ) -> Result<(StatusCode, Value), ApiError> {
         let creation_responses = self
             .lock()
@@ -104,12 +118,13 @@ impl FakeApi {
             (&Method::PUT, _) => {
                 self.change(|store| store.replace(&path, object, &query.field_manager)).map(ok)
             }
-            (&Method::PATCH, _) if applied => {
-                self.change(|store| store.apply(&path, object, &query.field_manager)).map(ok)
-            }
-            (&Method::PATCH, _) => {
-                self.change(|store| store.merge(&path, &object, &query.field_manager)).map(ok)
-            }
+            (&Method::PATCH, _) => self
+                .change(|store| match kind {
+                    PatchKind::Apply => store.apply(&path, object, &query.field_manager),
+                    PatchKind::Json => store.patch(&path, object),
+                    PatchKind::Merge => store.merge(&path, &object, &query.field_manager),
+                })
+                .map(ok),
             (&Method::DELETE, _) => {
                 let preconditions = object.get("preconditions").unwrap_or(&Value::Null);
                 self.change(|store| store.remove(&path, preconditions)).map(ok)

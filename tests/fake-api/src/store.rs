@@ -143,6 +143,15 @@ impl Store {
         Ok(if path.subresource == Some(Subresource::Scale) { scale_of(&written) } else { written })
     }
 
+    /// A JSON patch (RFC 6902), of all of its operations or none.
+    pub(crate) fn patch(&mut self, path: &Path, patch: Value) -> Result<Value, ApiError> {
+        let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|_| ApiError::BadRequest)?;
+        let id = id(path)?;
+        let mut object = self.objects.get(&id).ok_or(ApiError::NotFound)?.as_ref().clone();
+        json_patch::patch(&mut object, &patch).map_err(|_| ApiError::BadRequest)?;
+        Ok(self.write(id, object))
+    }
+
     /// Server-side apply, forced: creates a missing object, and removes fields that this manager
     /// applied before and does not apply now. Lists are replaced as a whole.
     pub(crate) fn apply(&mut self, path: &Path, patch: Value, manager: &str) -> Result<Value, ApiError> {

@@ -235,7 +235,8 @@ async fn reports_held_and_refused_connections() {
     let report = within(hostile::run(command(Attack::Idle, target, SHORT))).await.unwrap();
     assert_eq!((report.opened, report.held, report.refused, report.ended), (3, 3, 0, 0));
     drop(listener);
-    let report = within(hostile::run(command(Attack::Idle, target, SHORT))).await.unwrap();
+    let closed = SocketAddr::from(([127, 0, 0, 1], 1));
+    let report = within(hostile::run(command(Attack::Idle, closed, SHORT))).await.unwrap();
     assert!(report.opened == 0 && report.refused >= 3, "{report:?}");
 }
 

@@ -2,6 +2,7 @@
 //! test with its NetworkPolicies.
 
 pub mod account_token;
+pub mod cluster_tool;
 pub mod container_process;
 pub mod helm;
 pub mod impersonation;
@@ -11,3 +12,4 @@ pub mod lock;
 pub mod namespace;
 pub mod network_policies;
 pub mod scale;
+pub mod version;

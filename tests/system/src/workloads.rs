@@ -2,6 +2,7 @@
 //! what is reported about them.
 
 pub mod hpa_status;
+pub mod injection;
 pub mod learning;
 pub mod rollout;
 pub mod scale_target;

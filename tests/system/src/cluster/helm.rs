@@ -54,6 +54,14 @@ impl Helm {
         self.run("uninstall", &[]).await
     }
 
+    /// The objects of the chart, rendered without a cluster.
+    ///
+    /// # Errors
+    /// When Helm fails.
+    pub async fn template(&self, arguments: &[&str]) -> Result<String> {
+        self.run("template", arguments).await
+    }
+
     async fn run(&self, command: &str, arguments: &[&str]) -> Result<String> {
         let mut helm = Command::new(&self.program);
         helm.args([command, RELEASE, "--namespace", NAMESPACE]).args(arguments);

@@ -25,6 +25,8 @@ pub const NAMESPACE: &str = autoscaler::contract::SYSTEM_NAMESPACE;
 pub const COMPONENTS: [&str; 3] = ["metrics-adapter", "zero-scaler", "activator"];
 /// The adapter's APIService.
 pub const API_SERVICE: &str = "v1beta1.external.metrics.k8s.io";
+/// The APIService of custom metrics, where another adapter owns that one.
+pub const CUSTOM_API_SERVICE: &str = "v1beta2.custom.metrics.k8s.io";
 /// Time for all components to become available before a test.
 const AVAILABLE: Duration = Duration::from_secs(90);
 /// The grace period of all tests; the stock 30 s would make each of them that much longer.
@@ -61,9 +63,17 @@ async fn begin(name: &str, guard: ClusterGuard) -> Result<TestNamespace> {
 /// After the deadline, with what is missing.
 pub async fn until_ready(client: &Client, deadline: Duration) -> Result<()> {
     until_available(client, deadline).await?;
+    until_served(client, API_SERVICE, deadline).await
+}
+
+/// Waits until the API server reaches the server of an APIService.
+///
+/// # Errors
+/// After the deadline, with why it does not.
+pub async fn until_served(client: &Client, api_service: &str, deadline: Duration) -> Result<()> {
     let services: Api<APIService> = Api::all(client.clone());
-    wait::until(&format!("APIService {API_SERVICE} to be available"), deadline, || async {
-        let service = services.get(API_SERVICE).await?;
+    wait::until(&format!("APIService {api_service} to be available"), deadline, || async {
+        let service = services.get(api_service).await?;
         let conditions = service.status.and_then(|status| status.conditions).unwrap_or_default();
         match conditions.iter().find(|c| c.type_ == "Available") {
             Some(condition) if condition.status == "True" => Ok(Some(())),

@@ -32,12 +32,13 @@ pub fn path() -> Result<String> {
 /// Runs kubectl and returns its output.
 ///
 /// # Errors
-/// When it fails, with what it printed.
+/// When it fails, with what it printed. `kubectl diff` fails on a difference, and prints it as output.
 pub async fn run(arguments: &[&str]) -> Result<String> {
     let output = command()?.args(arguments).output().await?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    ensure!(output.status.success(), "kubectl {}: {}", arguments.join(" "), text(&output.stderr));
-    Ok(text(&output.stdout))
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    ensure!(output.status.success(), "kubectl {}: {error}{out}", arguments.join(" "));
+    Ok(out)
 }
 
 fn command() -> Result<Command> {

@@ -61,7 +61,7 @@ pub async fn isolate(namespace: &TestNamespace) -> Result<()> {
     Ok(())
 }
 
-/// Opens the namespace again, for tests of what pods can do to each other without NetworkPolicies.
+/// Opens the namespace again, as one without NetworkPolicies is.
 ///
 /// # Errors
 /// When the API refuses the policy.

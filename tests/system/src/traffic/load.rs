@@ -19,6 +19,7 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::cluster::cluster_tool::cluster_tool;
 use crate::cluster::namespace::{CLIENT_POD, CLIENT_PORT, TestNamespace};
 use crate::timeline::now_ms;
 use crate::wait;
@@ -26,6 +27,8 @@ use crate::workloads::workload::{Workload, until_mode};
 
 /// Results that may wait to be read.
 const RESULTS: usize = 100_000;
+/// Longer than activators hold requests.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How requests are sent.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +56,8 @@ pub struct Load {
     pub grpc: bool,
     /// A header of each request, as `name:value`.
     pub header: Option<String>,
+    /// Time after which a request without a response has failed.
+    pub timeout: Duration,
 }
 
 /// The result of one request, as the client pod reports it.
@@ -112,6 +117,7 @@ impl Load {
             new_connections: true,
             grpc: false,
             header: None,
+            timeout: TIMEOUT,
         }
     }
 
@@ -143,9 +149,8 @@ impl Load {
     /// When no such request can be sent. A client pod that rejects the command is an error of the
     /// load.
     pub fn start_from_node(&self, address: IpAddr) -> Result<RunningLoad> {
-        let tool = std::env::var_os("CLUSTER").context("CLUSTER is not set")?;
         let url = format!("http://{address}:{CLIENT_PORT}/send?{}", self.query());
-        let mut curl = Command::new(tool)
+        let mut curl = Command::from(cluster_tool()?)
             .args(["exec", "--", "curl", "--silent", "--show-error", "--no-buffer", "--globoff", &url])
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -178,12 +183,13 @@ impl Load {
         };
         let header = self.header.as_ref().map(|header| format!("&header={header}")).unwrap_or_default();
         format!(
-            "url={}&{shape}&seconds={}&work={}&newConnections={}&grpc={}{header}",
+            "url={}&{shape}&seconds={}&work={}&newConnections={}&grpc={}&timeout={}{header}",
             self.url,
             self.duration.as_secs_f64(),
             self.work.as_millis(),
             self.new_connections,
-            self.grpc
+            self.grpc,
+            self.timeout.as_secs_f64(),
         )
     }
 }

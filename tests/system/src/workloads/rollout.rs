@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::Api;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
 
 use crate::cluster::namespace::TestNamespace;
 use crate::wait;
@@ -24,6 +25,23 @@ pub async fn until_rolled_out(namespace: &TestNamespace, name: &str, deadline: D
             && status.ready_replicas == wanted
             && status.replicas == wanted;
         Ok(is_complete.then_some(()))
+    })
+    .await
+}
+
+/// Waits until no pod of the workload is ending: a rollout is complete before that.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_old_pods_are_gone(
+    namespace: &TestNamespace,
+    name: &str,
+    deadline: Duration,
+) -> Result<()> {
+    let selected = ListParams::default().labels(&format!("app={name}"));
+    wait::until("the pods from before the rollout to be gone", deadline, || async {
+        let pods = namespace.api::<Pod>().list(&selected).await?.items;
+        Ok(pods.iter().all(|pod| pod.metadata.deletion_timestamp.is_none()).then_some(()))
     })
     .await
 }

@@ -38,8 +38,10 @@ pub enum Sidecar {
 pub struct Workload {
     /// Name of all three objects.
     pub name: String,
-    /// The HPA's external metric.
+    /// The HPA's metric.
     pub metric: &'static str,
+    /// Whether that metric is of type Object, on the Service, instead of External.
+    pub custom_metrics: bool,
     /// The HPA's `averageValue`.
     pub target: String,
     /// The HPA's lower bound.
@@ -74,6 +76,7 @@ impl Workload {
         Self {
             name: name.to_owned(),
             metric: METRIC_CONCURRENCY,
+            custom_metrics: false,
             target: "10".to_owned(),
             min_replicas: 1,
             max_replicas: 10,
@@ -101,6 +104,14 @@ impl Workload {
     /// When the API refuses one of them.
     pub async fn create(&self, namespace: &TestNamespace) -> Result<()> {
         self.create_without_hpa(namespace).await?;
+        self.create_hpa(namespace).await
+    }
+
+    /// Applies the HPA alone.
+    ///
+    /// # Errors
+    /// When the API refuses it.
+    pub async fn create_hpa(&self, namespace: &TestNamespace) -> Result<()> {
         let autoscalers: Api<HorizontalPodAutoscaler> = namespace.api();
         autoscalers.create(&PostParams::default(), &serde_json::from_value(self.hpa())?).await?;
         Ok(())
@@ -128,6 +139,18 @@ impl Workload {
         let deployments: Api<Deployment> = namespace.api();
         deployments.create(&PostParams::default(), &serde_json::from_value(self.deployment())?).await?;
         Ok(())
+    }
+
+    /// The three objects as a List, without the size of the Deployment.
+    ///
+    /// # Errors
+    /// When a field does not fit its type.
+    pub fn manifests(&self) -> Result<Value> {
+        let mut deployment: Deployment = serde_json::from_value(self.deployment())?;
+        deployment.spec.replicas = None;
+        let service: Service = serde_json::from_value(self.service())?;
+        let hpa: HorizontalPodAutoscaler = serde_json::from_value(self.hpa())?;
+        Ok(json!({"apiVersion": "v1", "kind": "List", "items": [deployment, service, hpa]}))
     }
 
     /// The Service's ClusterIP as a URL; tests need no DNS.
@@ -227,6 +250,20 @@ impl Workload {
         })
     }
 
+    /// The metrics of the HPA.
+    pub fn hpa_metrics(&self) -> Value {
+        let target = json!({"type": "AverageValue", "averageValue": self.target});
+        if self.custom_metrics {
+            let service = json!({"apiVersion": "v1", "kind": "Service", "name": self.name});
+            let object =
+                json!({"metric": {"name": self.metric}, "describedObject": service, "target": target});
+            return json!([{"type": "Object", "object": object}]);
+        }
+        let selector = json!({"matchLabels": {"service": self.name}});
+        let external = json!({"metric": {"name": self.metric, "selector": selector}, "target": target});
+        json!([{"type": "External", "external": external}])
+    }
+
     fn hpa(&self) -> Value {
         let mut annotations = self.container_concurrency();
         if self.sidecar == Sidecar::None {
@@ -240,13 +277,7 @@ impl Workload {
                 "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": self.name},
                 "minReplicas": self.min_replicas,
                 "maxReplicas": self.max_replicas,
-                "metrics": [{
-                    "type": "External",
-                    "external": {
-                        "metric": {"name": self.metric, "selector": {"matchLabels": {"service": self.name}}},
-                        "target": {"type": "AverageValue", "averageValue": self.target},
-                    },
-                }],
+                "metrics": self.hpa_metrics(),
                 "behavior": {
                     "scaleUp": {
                         "stabilizationWindowSeconds": 0, "tolerance": "0",

@@ -4,17 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::ListParams;
 use system_tests::cluster::installation::NAMESPACE;
 use system_tests::cluster::kubectl;
 use system_tests::cluster::lock::{self, ClusterGuard};
 use system_tests::cluster::namespace::{TestNamespace, is_ready, pods_of};
 use system_tests::traffic::load::{Load, RunningLoad, ensure_all_ok};
 use system_tests::wait;
-use system_tests::workloads::rollout::until_rolled_out;
-use system_tests::workloads::workload::{Sidecar, Workload, replicas};
+use system_tests::workloads::rollout::{until_old_pods_are_gone, until_rolled_out};
+use system_tests::workloads::workload::{Workload, replicas, until_replicas};
 
 /// Enough for images that are on the node, and for the metrics-adapters' first windows.
 pub(crate) const INSTALLED: Duration = Duration::from_secs(120);
@@ -26,8 +24,6 @@ pub(crate) const ROLLOUT: Duration = Duration::from_secs(120);
 const REMOVED: Duration = Duration::from_secs(120);
 /// Longer than each test, which ends its loads.
 const LONGEST: Duration = Duration::from_secs(1200);
-/// The first version of Kubernetes with MutatingAdmissionPolicy v1.
-const FIRST_WITH_SIDECARS: u32 = 36;
 /// What Kubernetes itself keeps in each namespace.
 const OF_KUBERNETES: [&str; 2] = ["configmap/kube-root-ca.crt", "serviceaccount/default"];
 
@@ -41,13 +37,6 @@ pub(crate) async fn begin() -> Result<(Client, ClusterGuard)> {
     let found = objects().await?;
     ensure!(found.is_empty(), "the cluster has objects of Rouse: {}", found.join(" "));
     Ok((client, guard))
-}
-
-/// The way in which pods of this cluster get a sidecar without their author's work.
-pub(crate) async fn automatic_sidecar(client: &Client) -> Result<Sidecar> {
-    let minor = client.apiserver_version().await?.minor;
-    let minor: u32 = minor.trim_end_matches('+').parse()?;
-    Ok(if minor >= FIRST_WITH_SIDECARS { Sidecar::Native } else { Sidecar::None })
 }
 
 /// A load of five requests a second, until the test ends it.
@@ -76,18 +65,33 @@ pub(crate) async fn ensure_serves_without_rouse(
     println!("{name} without Rouse: {requests} requests, all with status 200");
     namespace.api::<Deployment>().restart(name).await?;
     until_rolled_out(namespace, name, ROLLOUT).await?;
-    until_old_pods_are_gone(namespace, name).await?;
+    until_old_pods_are_gone(namespace, name, ROLLOUT).await?;
     let url = Workload::new(name).url(namespace).await?;
     ensure_all_ok(&Load::rate(&url, 20.0, Duration::from_secs(2)).run(namespace).await?)
 }
 
-async fn until_old_pods_are_gone(namespace: &TestNamespace, name: &str) -> Result<()> {
-    let selected = ListParams::default().labels(&format!("app={name}"));
-    wait::until("the pods from before the rollout to be gone", ROLLOUT, || async {
-        let pods = namespace.api::<Pod>().list(&selected).await?.items;
-        Ok(pods.iter().all(|pod| pod.metadata.deletion_timestamp.is_none()).then_some(()))
-    })
-    .await
+/// Checks that a workload with a target of 5 gets at least so many pods within this time under load, and
+/// that no request fails meanwhile.
+pub(crate) async fn ensure_scales_up(
+    namespace: &TestNamespace,
+    name: &str,
+    url: &str,
+    at_least: i32,
+    within: Duration,
+) -> Result<()> {
+    let load = Load::concurrency(url, 15, Duration::from_millis(200), Duration::from_secs(30));
+    let running = load.start(namespace).await?;
+    let size = until_replicas(namespace, name, |size| size >= at_least, within).await?;
+    let responses = running.finish().await?;
+    ensure_all_ok(&responses)?;
+    println!("{size} replicas under load; {} requests, all with status 200", responses.len());
+    Ok(())
+}
+
+/// An APIService as the API server sends it, to compare byte for byte.
+pub(crate) async fn api_service_text(client: &Client, name: &str) -> Result<String> {
+    let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
+    Ok(client.request_text(http::Request::get(path).body(Vec::new())?).await?)
 }
 
 /// Waits until nothing of Rouse is left, and deletes the namespace, which its user made.

@@ -9,11 +9,10 @@ use docs::page::root;
 use system_tests::cluster::installation;
 use system_tests::cluster::kubectl;
 use system_tests::cluster::namespace::TestNamespace;
-use system_tests::workloads::workload::Sidecar;
+use system_tests::cluster::version::Feature;
+use system_tests::workloads::injection::until_injection;
 
-use crate::installed::{
-    INSTALLED, automatic_sidecar, begin, ensure_serves_without_rouse, start_load, until_nothing_is_left,
-};
+use crate::installed::{INSTALLED, begin, ensure_serves_without_rouse, start_load, until_nothing_is_left};
 use crate::other_adapter::{DIRECT, OtherAdapter, create_direct, ensure_wakes_scales_and_sleeps};
 
 /// Longer than the deadline of the Job.
@@ -25,14 +24,15 @@ async fn components_of_kustomize_leave_apis_of_other_adapters() -> Result<()> {
     let (client, guard) = begin().await?;
     let other = OtherAdapter::create(&client).await?;
     let mut components = vec!["without-metrics-api"];
-    if automatic_sidecar(&client).await? == Sidecar::None {
-        components.push("without-sidecar-injection");
+    if !Feature::MutatingAdmissionPolicy.is_served(&client).await? {
+        components.push("sidecar-webhook");
     }
     let manifests = Manifests::copy(&components)?;
     manifests.kubectl(&["apply", "--kustomize", &manifests.choice()?]).await?;
     installation::until_available(&client, INSTALLED).await?;
     installation::set_grace_period(&client, "3s").await?;
     let namespace = TestNamespace::create(client.clone(), "rouse-test-kustomize").await?.with_guard(guard);
+    until_injection(&namespace, true).await?;
 
     let url = create_direct(&namespace).await?;
     ensure_wakes_scales_and_sleeps(&url, &namespace).await?;
@@ -71,7 +71,7 @@ impl Manifests {
         Ok(Self { folder })
     }
 
-    /// The steps of docs/howto/uninstall.md.
+    /// The steps of docs/howto/operate/uninstall.md.
     async fn uninstall(&self) -> Result<()> {
         let uninstall = text(&self.folder.join("deploy/components/uninstall"))?;
         self.kubectl(&["apply", "--kustomize", &uninstall]).await?;

@@ -11,12 +11,13 @@ use serde_json::json;
 use system_tests::cluster::helm::Helm;
 use system_tests::cluster::installation;
 use system_tests::cluster::namespace::TestNamespace;
-use system_tests::traffic::load::{Load, ensure_all_ok, send_one_request, until_first_response};
+use system_tests::traffic::load::{send_one_request, until_first_response};
 use system_tests::wait;
 use system_tests::workloads::workload::{Sidecar, Workload, until_replicas};
 
 use crate::installed::{
-    AT_ZERO, INSTALLED, ROLLOUT, begin, ensure_serves_without_rouse, start_load, until_nothing_is_left,
+    AT_ZERO, INSTALLED, ROLLOUT, api_service_text, begin, ensure_scales_up, ensure_serves_without_rouse,
+    start_load, until_nothing_is_left,
 };
 
 /// The versions of both metrics APIs.
@@ -60,7 +61,7 @@ impl OtherAdapter {
                 Ok(services.get(&name).await?.status.and_then(|status| status.conditions).map(drop))
             })
             .await?;
-            before.push((name.clone(), read(client, &name).await?));
+            before.push((name.clone(), api_service_text(client, &name).await?));
         }
         Ok(Self { client: client.clone(), before })
     }
@@ -68,7 +69,7 @@ impl OtherAdapter {
     /// Checks that each is the same, byte for byte.
     pub(crate) async fn ensure_unchanged(&self) -> Result<()> {
         for (name, before) in &self.before {
-            let after = read(&self.client, name).await?;
+            let after = api_service_text(&self.client, name).await?;
             ensure!(after == *before, "APIService {name} was\n{before}\nand is\n{after}");
         }
         Ok(())
@@ -82,11 +83,6 @@ impl OtherAdapter {
         }
         Ok(())
     }
-}
-
-async fn read(client: &Client, name: &str) -> Result<String> {
-    let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
-    Ok(client.request_text(http::Request::get(path).body(Vec::new())?).await?)
 }
 
 #[tokio::test]
@@ -146,12 +142,7 @@ pub(crate) async fn ensure_wakes_scales_and_sleeps(url: &str, namespace: &TestNa
     until_replicas(namespace, DIRECT, |size| size == 0, AT_ZERO).await?;
     let response = send_one_request(url, namespace).await?;
     println!("a wake took {:.0} ms", response.ms);
-    let load = Load::concurrency(url, 15, Duration::from_millis(200), Duration::from_secs(15));
-    let running = load.start(namespace).await?;
-    let size = until_replicas(namespace, DIRECT, |size| size >= 2, Duration::from_secs(30)).await?;
-    let responses = running.finish().await?;
-    ensure_all_ok(&responses)?;
-    println!("{size} replicas under load; {} requests, all with status 200", responses.len());
+    ensure_scales_up(namespace, DIRECT, url, 2, Duration::from_secs(30)).await?;
     until_replicas(namespace, DIRECT, |size| size == 0, AT_ZERO).await?;
     Ok(())
 }

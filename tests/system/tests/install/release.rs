@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use docs::page::{pages, root};
+use kube::Client;
 use system_tests::cluster::helm::Helm;
 use system_tests::cluster::installation::{self, until_rolled_out};
 use system_tests::cluster::kubectl;
 use system_tests::cluster::namespace::TestNamespace;
+use system_tests::cluster::version::Feature;
 use system_tests::traffic::load::{send_one_request, until_first_response};
-use system_tests::workloads::workload::{Sidecar, Workload, until_replicas};
+use system_tests::workloads::injection::{ensure_have_sidecars, until_injection};
+use system_tests::workloads::workload::{Workload, until_replicas};
 
 use crate::installed::{
-    AT_ZERO, INSTALLED, ROLLOUT, automatic_sidecar, begin, ensure_served, ensure_serves_without_rouse,
-    start_load, until_nothing_is_left,
+    AT_ZERO, INSTALLED, ROLLOUT, begin, ensure_served, ensure_serves_without_rouse, start_load,
+    until_nothing_is_left,
 };
 
 /// The page with the example, and the name of its workload.
@@ -38,15 +41,19 @@ async fn no_request_fails_from_helm_install_to_helm_uninstall() -> Result<()> {
     let helm = Helm::from_environment()?;
     let notes = helm.install(&[]).await?;
     ensure!(notes.contains("Metrics API: external.metrics.k8s.io"), "{notes}");
+    let by_webhook = notes.contains("by a webhook, because the cluster");
+    ensure!(by_webhook != Feature::MutatingAdmissionPolicy.is_served(&client).await?, "{notes}");
     installation::until_ready(&client, INSTALLED).await?;
+    ensure_api_server_accepts_template(&client, &helm).await?;
     let namespace = TestNamespace::create(client.clone(), "rouse-test-release").await?.with_guard(guard);
+    until_injection(&namespace, true).await?;
 
     let example = apply_example(&namespace).await?;
-    let sidecar = automatic_sidecar(&client).await?;
-    let busy = Workload { sidecar, attached: sidecar == Sidecar::Native, ..Workload::new(BUSY) };
+    let busy = Workload { attached: true, ..Workload::new(BUSY) };
     busy.create(&namespace).await?;
     let busy_url = busy.url(&namespace).await?;
     until_first_response(&busy_url, &namespace, ROLLOUT).await?;
+    ensure_have_sidecars(&namespace, BUSY).await?;
     let mut load = start_load(&busy_url, &namespace).await?;
 
     helm.upgrade(&UPGRADE).await?;
@@ -69,6 +76,24 @@ async fn no_request_fails_from_helm_install_to_helm_uninstall() -> Result<()> {
     }
     until_nothing_is_left().await?;
     namespace.delete().await
+}
+
+/// The API server accepts what `helm template` prints for its version, as Argo CD
+/// and `helm template | kubectl apply` send it, and the running installation does not differ from it.
+async fn ensure_api_server_accepts_template(client: &Client, helm: &Helm) -> Result<()> {
+    let version = client.apiserver_version().await?.git_version;
+    let rendered = helm.template(&["--kube-version", &version, "--set", "metricsApi=external"]).await?;
+    let file = std::env::temp_dir().join(format!("rouse-test-template-{}.yaml", std::process::id()));
+    std::fs::write(&file, rendered)?;
+    let path = file.to_str().context("a path that is not UTF-8")?;
+    let arguments = ["--server-side", "--force-conflicts", "--filename", path];
+    let applied = kubectl::run(&[&["apply", "--dry-run=server"], &arguments[..]].concat()).await?;
+    let manager = "--field-manager=argocd-controller";
+    kubectl::run(&[&["diff", manager], &arguments[..]].concat()).await.context("the installation drifts")?;
+    std::fs::remove_file(&file)?;
+    println!("Kubernetes {version} accepts {} objects of helm template", applied.lines().count());
+    ensure!(applied.contains("deployment.apps/activator"), "{applied}");
+    Ok(())
 }
 
 /// Applies the objects of the page in order, with a window of 6 s. Returns the URL of the Service.

@@ -1,3 +1,6 @@
 //! Tests that need nodes in several zones: `make test-nodes`.
 
 mod near_pods;
+mod node_loss;
+mod placement;
+mod topology;

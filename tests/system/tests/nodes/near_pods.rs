@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use autoscaler::contract::LEASED_PORTS;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Empty};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams, LogParams};
@@ -20,12 +20,13 @@ use system_tests::wait;
 use system_tests::workloads::rollout::until_rolled_out;
 use system_tests::workloads::workload::{Sidecar, Workload};
 
+use crate::placement::{ZONE, node_of, zones};
+
 const NAME: &str = "near";
 const PODS: i32 = 4;
 const REQUESTS: usize = 200;
 /// Enough for all pods on a loaded machine.
 const STARTED: Duration = Duration::from_secs(180);
-const ZONE: &str = "topology.kubernetes.io/zone";
 
 #[tokio::test]
 #[ignore = "needs a cluster of two nodes with Rouse: run make test-nodes"]
@@ -43,7 +44,7 @@ async fn idle_pods_on_the_node_of_an_activator_get_most_of_its_requests() -> Res
     until_rolled_out(&namespace, NAME, STARTED).await?;
     until_first_response(&workload.url(&namespace).await?, &namespace, STARTED).await?;
 
-    let zones = zones(&namespace).await?;
+    let zones = zones_of_pods(&namespace).await?;
     let nodes: BTreeMap<String, String> =
         pods_of(&namespace, NAME).await?.iter().map(|pod| (pod.name_any(), node_of(pod))).collect();
     let port = leased_port(&namespace).await?;
@@ -79,20 +80,14 @@ fn shares(near: usize, all: usize) -> [f64; 2] {
 }
 
 /// The zones of the nodes. Kubernetes copies them to the pods.
-async fn zones(namespace: &TestNamespace) -> Result<BTreeMap<String, String>> {
-    let nodes = Api::<Node>::all(namespace.client.clone()).list(&ListParams::default()).await?;
-    let zones: BTreeMap<String, String> =
-        nodes.iter().filter_map(|node| Some((node.name_any(), node.labels().get(ZONE)?.clone()))).collect();
+async fn zones_of_pods(namespace: &TestNamespace) -> Result<BTreeMap<String, String>> {
+    let zones = zones(&namespace.client).await?;
     ensure!(zones.len() > 1, "the cluster has nodes with zones {zones:?}");
     for pod in pods_of(namespace, NAME).await? {
         let (zone, of_node) = (pod.labels().get(ZONE), zones.get(&node_of(&pod)));
         ensure!(zone == of_node, "{} has zone {zone:?}, its node {of_node:?}", pod.name_any());
     }
     Ok(zones)
-}
-
-fn node_of(pod: &Pod) -> String {
-    pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()
 }
 
 /// The port of the workload at each activator.

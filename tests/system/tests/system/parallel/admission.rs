@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::{Container, Node, Pod};
-use kube::api::{Api, ListParams, PostParams};
+use k8s_openapi::api::core::v1::{Container, Namespace, Node, Pod, ResourceQuota};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::{SAMPLE_APP, TestNamespace, is_ready};
@@ -107,6 +107,28 @@ async fn sidecar_takes_over_supported_readiness_probes_only() -> Result<()> {
         let given = variable(&sidecar, "QUEUE_PROXY_READINESS_PROBE");
         ensure!(given.is_empty(), "the sidecar probes {given} for {original}");
     }
+    namespace.delete().await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn sidecar_is_admitted_at_the_pod_security_level_restricted() -> Result<()> {
+    let namespace = begin_shared("restricted").await?;
+    let level = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
+    let namespaces: Api<Namespace> = Api::all(namespace.client.clone());
+    namespaces.patch(&namespace.name, &PatchParams::default(), &Patch::Merge(&level)).await?;
+    let mut restricted = pod("restricted", &json!({}), &Value::Null)?;
+    let refused = admitted(&namespace, &restricted).await.err().context("the app runs as root")?;
+    ensure!(!refused.to_string().contains("queue-proxy"), "the sidecar is refused: {refused}");
+    for app in restricted.spec.iter_mut().flat_map(|spec| &mut spec.containers) {
+        app.security_context = Some(serde_json::from_value(json!({
+            "allowPrivilegeEscalation": false,
+            "runAsNonRoot": true,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }))?);
+    }
+    admitted(&namespace, &restricted).await?;
     namespace.delete().await
 }
 
@@ -224,4 +246,37 @@ async fn pod_is_ready_with_its_app_not_a_probe_period_later() -> Result<()> {
         println!("{name}: Ready {:?} after its app was seen running", started.elapsed());
     }
     namespace.delete().await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn pod_with_a_cpu_limit_of_its_sidecar_fits_a_quota_of_limits() -> Result<()> {
+    let namespace = begin_shared("quota").await?;
+    limit_cpu(&namespace).await?;
+    let of_app = |annotations: &Value| {
+        let mut limited = pod("limited", annotations, &Value::Null)?;
+        let resources = json!({"limits": {"cpu": "1"}});
+        for app in limited.spec.iter_mut().flat_map(|spec| &mut spec.containers) {
+            app.resources = serde_json::from_value(resources.clone())?;
+        }
+        anyhow::Ok(limited)
+    };
+    let refused = admitted(&namespace, &of_app(&json!({}))?).await.err().context("no quota holds")?;
+    ensure!(format!("{refused:#}").contains("must specify limits.cpu for: queue-proxy"), "{refused:#}");
+    let limit = json!({"autoscaling.rouse.dev/sidecar-cpu-limit": "500m"});
+    let (_, sidecar) = admitted(&namespace, &of_app(&limit)?).await?;
+    let limits = sidecar.resources.and_then(|resources| resources.limits).unwrap_or_default();
+    ensure!(limits.get("cpu").is_some_and(|cpu| cpu.0 == "500m"), "the sidecar's limits are {limits:?}");
+    namespace.delete().await
+}
+
+/// A quota of CPU limits, and waits until it is in force.
+async fn limit_cpu(namespace: &TestNamespace) -> Result<()> {
+    let quotas: Api<ResourceQuota> = namespace.api();
+    let quota = json!({"metadata": {"name": "cpu"}, "spec": {"hard": {"limits.cpu": "4"}}});
+    quotas.create(&PostParams::default(), &serde_json::from_value(quota)?).await?;
+    wait::until("the quota to be in force", Duration::from_secs(60), || async {
+        Ok(quotas.get("cpu").await?.status.and_then(|status| status.used).map(drop))
+    })
+    .await
 }

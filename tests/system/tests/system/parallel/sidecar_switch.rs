@@ -7,13 +7,14 @@ use anyhow::{Context, Result, ensure};
 use autoscaler::api::SksMode;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::Service;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::{TestNamespace, pods_of};
 use system_tests::cluster::network_policies;
 use system_tests::traffic::load::{Load, RunningLoad, ensure_all_ok, until_first_response};
+use system_tests::workloads::injection::has_sidecar;
 use system_tests::workloads::rollout::until_rolled_out;
 use system_tests::workloads::workload::{SERVICE_PORT, Workload, until_mode};
 
@@ -96,11 +97,7 @@ async fn set_template(namespace: &TestNamespace, inject: Value, probe: &Value) -
 /// Whether each pod has a queue-proxy; an error if only some have.
 async fn have_sidecars(namespace: &TestNamespace) -> Result<bool> {
     let pods = pods_of(namespace, NAME).await?;
-    let has_sidecar = |pod: &&Pod| {
-        let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-        containers.into_iter().any(|container| container.name == "queue-proxy")
-    };
-    let count = pods.iter().filter(has_sidecar).count();
+    let count = pods.iter().filter(|pod| has_sidecar(pod)).count();
     ensure!(count == 0 || count == pods.len(), "{count} of {} pods have a sidecar", pods.len());
     Ok(count > 0)
 }

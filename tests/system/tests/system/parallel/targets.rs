@@ -1,13 +1,17 @@
-//! Targets and autoscalers other than a Deployment with an HPA that keeps at least one replica.
+//! Targets and autoscalers other than a Deployment with an HPA that keeps at least one replica, and
+//! writers of targets other than an HPA.
+
+mod applied_from_git;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use autoscaler::api::PodAutoscaler;
+use autoscaler::api::{PodAutoscaler, condition};
 use kube::api::{Api, PostParams};
 use serde_json::json;
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::TestNamespace;
+use system_tests::cluster::version::Feature;
 use system_tests::timeline::{Change, Timeline};
 use system_tests::traffic::load::{
     self, Load, send_one_request, until_activators_respond, until_first_response,
@@ -112,8 +116,36 @@ async fn custom_resource_with_scale_subresource_scales_from_zero() -> Result<()>
 
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn daemon_set_and_job_are_refused_as_targets() -> Result<()> {
+    let namespace = begin_shared("no-scale").await?;
+    for (api_version, kind) in [("apps/v1", "DaemonSet"), ("batch/v1", "Job")] {
+        let name = kind.to_lowercase();
+        create_pod_autoscaler(
+            &namespace,
+            json!({"apiVersion": api_version, "kind": kind, "name": name}),
+            &name,
+        )
+        .await?;
+        let autoscalers: Api<PodAutoscaler> = namespace.api();
+        wait::until("condition Ready of reason TargetNotScalable", RECONCILED, || async {
+            let status = autoscalers.get(&name).await?.status.context("no status")?;
+            let ready = condition(&status.conditions, "Ready").context("no condition")?;
+            ensure!(ready.reason == "TargetNotScalable", "{}: {}", ready.reason, ready.message);
+            ensure!(ready.message.contains(kind), "{}", ready.message);
+            Ok(Some(()))
+        })
+        .await?;
+    }
+    namespace.delete().await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn no_request_fails_with_hpa_of_min_replicas_zero() -> Result<()> {
     let namespace = begin_shared("min-zero").await?;
+    if !Feature::HpaScaleToZero.is_served(&namespace.client).await? {
+        return namespace.delete().await;
+    }
     // One replica at most, so that the sizes are those of the cycles to zero and back, however long
     // pods take to start.
     let mut workload = Workload { min_replicas: 0, max_replicas: 1, ..Workload::new("min-zero") };

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use system_tests::cluster::cluster_tool::cluster_tool;
 
 use super::packet_delay;
 
@@ -105,8 +106,7 @@ fn run(script: &str) -> Result<()> {
 }
 
 fn in_cluster() -> Result<Command> {
-    let tool = std::env::var_os("CLUSTER").context("CLUSTER is not set; run make soak")?;
-    let mut command = Command::new(tool);
+    let mut command = cluster_tool()?;
     command.args(["exec", "--"]);
     Ok(command)
 }

@@ -21,7 +21,7 @@ const POD_START: Duration = Duration::from_secs(60);
 /// Enough for a window of 6 s, a grace period of 3 s and the HPA's scale-down.
 const TO_ZERO: Duration = Duration::from_secs(180);
 /// Requests a second, each on a new connection.
-const RATE: f64 = 100.0;
+const RATE: f64 = 200.0;
 /// Time of each load.
 const LOAD: Duration = Duration::from_secs(10);
 /// When the selector moves in its load.
