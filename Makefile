@@ -30,6 +30,8 @@ export CGO_ENABLED := 0
 export GOFLAGS := -trimpath $(GOFLAGS)
 # One selection of members and features for lints and all tests, so that they share one build.
 ALL := --workspace --all-features --locked
+# The error of a test has its chain of causes. A backtrace behind it hides it in a long log.
+export RUST_LIB_BACKTRACE := 0
 LINTING_CARGO := env RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/.ci/rustc cargo
 
 .PHONY: help
