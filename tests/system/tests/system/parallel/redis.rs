@@ -88,7 +88,7 @@ async fn to_zero_and_back(namespace: &TestNamespace, redis: &Redis) -> Result<()
     // workload above zero.
     redis.start_client(namespace, "idle", &["-h", &ip, "-r", "-1", "-i", "3600", "PING"]).await?;
 
-    redis.until_replicas(namespace, 0).await?;
+    redis.until_at_zero(namespace).await?;
     let pods: Api<Pod> = namespace.api();
     let pod = format!("{}-0", redis.name);
     wait::until(&format!("{pod} to be gone"), POD_START, || async {
@@ -98,8 +98,12 @@ async fn to_zero_and_back(namespace: &TestNamespace, redis: &Redis) -> Result<()
     let began = Instant::now();
     let value = redis.greeting(namespace, &ip).await?;
     println!("Redis {}: response {:?} after its client was created", redis.name, began.elapsed());
-    ensure!(value == "good morning", "the response to GET was {value:?}");
-    redis.until_replicas(namespace, 1).await?;
+    // A pod can only be one that the client woke. It may be gone again by now.
+    ensure!(
+        value == "good morning",
+        "the response to GET was {value:?}, {}",
+        workload::state(namespace, redis.name).await
+    );
     redis.delete(namespace).await
 }
 
@@ -149,12 +153,18 @@ impl Redis {
 
     /// Retries, because connections are refused until kube-proxy has programmed the Service.
     async fn set_greeting(&self, namespace: &TestNamespace, ip: &str) -> Result<()> {
-        let end = Instant::now() + POD_START;
+        let began = Instant::now();
         for attempt in 1.. {
             let set = ["-h", ip, "SET", "greeting", "good morning"];
             match self.client(namespace, &format!("set-{attempt}"), &set).await {
-                Ok(response) if response == "OK" => return Ok(()),
-                response if Instant::now() >= end => bail!("the response to SET was {response:?}"),
+                Ok(response) if response == "OK" => {
+                    println!("Redis {}: SET succeeded {:?} after its start", self.name, began.elapsed());
+                    return Ok(());
+                }
+                response if began.elapsed() >= POD_START => {
+                    let state = workload::state(namespace, self.name).await;
+                    bail!("the response to SET was {response:?} after {attempt} attempts, {state}")
+                }
                 _ => {}
             }
         }
@@ -212,11 +222,11 @@ impl Redis {
         spec.cluster_ip.context("the Service has no address")
     }
 
-    async fn until_replicas(&self, namespace: &TestNamespace, wanted: i32) -> Result<()> {
+    async fn until_at_zero(&self, namespace: &TestNamespace) -> Result<()> {
         let sets: Api<StatefulSet> = namespace.api();
-        wait::until(&format!("{} at {wanted}", self.name), TO_ZERO, || async {
+        wait::until(&format!("{} at zero", self.name), TO_ZERO, || async {
             let now = sets.get(self.name).await?.spec.replicas;
-            if now == Some(wanted) {
+            if now == Some(0) {
                 return Ok(Some(()));
             }
             bail!("spec.replicas is {now:?}, {}", workload::state(namespace, self.name).await)
