@@ -17,7 +17,7 @@
 //! | `ContainerStart` | CreateContainerError, RunContainerError | start patience | a runtime may be busy |
 //! | `InvalidImage` | InvalidImageName, ErrImageNeverPull | 0 | a retry does not change it |
 //! | `Unschedulable` | PodScheduled is False: Unschedulable | unschedulable patience | a new node may be starting |
-//! | `NodeUnresponsive` | none: the kubelet of the pod's node reports nothing | start patience | a kubelet may restart |
+//! | `NodeUnresponsive` | none: the kubelet of the pod's node reports nothing | unschedulable patience | the kubelet may be busy or restart |
 //!
 //! What surprises: `CrashLoop` also holds while the container runs again, so that the cause does
 //! not change with each restart.
@@ -100,7 +100,7 @@ pub struct PodStartFailure {
 pub struct StartPatience {
     /// Patience for all causes but the next.
     pub start: Duration,
-    /// [`StartCause::Unschedulable`].
+    /// [`StartCause::Unschedulable`] and [`StartCause::NodeUnresponsive`].
     pub unschedulable: Duration,
 }
 
@@ -203,7 +203,7 @@ impl StartPatience {
     pub fn of(self, cause: StartCause) -> Duration {
         match cause {
             StartCause::InvalidImage => Duration::ZERO,
-            StartCause::Unschedulable => self.unschedulable,
+            StartCause::Unschedulable | StartCause::NodeUnresponsive => self.unschedulable,
             _ => self.start,
         }
     }
@@ -343,6 +343,7 @@ mod tests {
             (waiting("a", "ErrImagePull"), 10_000),
             (waiting("a", "CrashLoopBackOff"), 10_000),
             (unschedulable(), 60_000),
+            (on_lost_node("a"), 60_000),
             (waiting("a", "InvalidImageName"), 0),
         ] {
             let pods = [pod];

@@ -312,7 +312,8 @@ const TABLE: [SettingReference; 44] = [
         "unschedulable-patience",
         "60s",
         bounds::WITHIN_AN_HOUR.words,
-        "start-patience for pods that fit on no node; longer, because a new node may be starting.",
+        "start-patience for pods that fit on no node or are on one that does not respond; longer, because a new node may \
+         be starting.",
     ),
     workload(
         "wake-timeout",

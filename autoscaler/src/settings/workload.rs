@@ -102,7 +102,8 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// How long pods may fail to start before activators reject requests.
     pub start_patience: Duration,
-    /// `start_patience` for pods that fit on no node, as a new node may be starting.
+    /// `start_patience` for pods that fit on no node, as a new node may be starting, and for pods
+    /// on a node that does not respond.
     pub unschedulable_patience: Duration,
     /// Whether any workload of the cluster may be scaled to zero.
     pub enable_scale_to_zero: bool,
