@@ -33,12 +33,13 @@ async fn create_pod_autoscaler(
     namespace: &TestNamespace,
     target: serde_json::Value,
     service: &str,
+    max_replicas: i32,
 ) -> Result<()> {
     let mut autoscaler = PodAutoscaler::new(
         service,
         serde_json::from_value(json!({
             "scaleTargetRef": target, "scaler": "Direct", "service": service,
-            "target": "5", "maxReplicas": 10, "scaleToZero": true,
+            "target": "5", "maxReplicas": max_replicas, "scaleToZero": true,
         }))?,
     );
     autoscaler.metadata.annotations =
@@ -58,6 +59,7 @@ async fn workload_without_hpa_scales_from_zero_up_and_back() -> Result<()> {
         &namespace,
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "direct"}),
         "direct",
+        10,
     )
     .await?;
     let url = workload.url(&namespace).await?;
@@ -92,7 +94,8 @@ async fn custom_resource_with_scale_subresource_scales_from_zero() -> Result<()>
     // controller.
     let workload = Workload { replicas: 0, ..Workload::new("custom") };
     workload.create_without_hpa(&namespace).await?;
-    create_pod_autoscaler(&namespace, target.reference(), "custom").await?;
+    // One replica at most, so that the sizes are those of one cycle, however long the pod takes to start.
+    create_pod_autoscaler(&namespace, target.reference(), "custom", 1).await?;
     let url = workload.url(&namespace).await?;
     until_activators_respond(&url, &namespace, RECONCILED).await?;
     let held = tokio::spawn({
@@ -124,6 +127,7 @@ async fn daemon_set_and_job_are_refused_as_targets() -> Result<()> {
             &namespace,
             json!({"apiVersion": api_version, "kind": kind, "name": name}),
             &name,
+            1,
         )
         .await?;
         let autoscalers: Api<PodAutoscaler> = namespace.api();
