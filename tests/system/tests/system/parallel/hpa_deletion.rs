@@ -25,7 +25,8 @@ const RECONCILED: Duration = Duration::from_secs(60);
 #[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn service_keeps_serving_and_rouse_objects_go_when_hpa_is_deleted() -> Result<()> {
     let namespace = begin_shared("left").await?;
-    let workload = Workload { attached: true, ..Workload::new("left") };
+    // One replica at most, so that its size is the same however long its pod takes to start.
+    let workload = Workload { attached: true, max_replicas: 1, ..Workload::new("left") };
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
     until_first_response(&url, &namespace, POD_START).await?;
