@@ -32,7 +32,16 @@ pub fn find(pod: &str, program: Option<&str>) -> Result<u32> {
 /// # Errors
 /// When this user may not.
 pub fn kill(process: u32) -> Result<()> {
-    let killed = std::process::Command::new("kill").args(["-KILL", &process.to_string()]).status()?;
-    ensure!(killed.success(), "process {process} could not be killed");
+    signal(process, "KILL")
+}
+
+/// Sends a signal to a process.
+///
+/// # Errors
+/// When this user may not.
+pub fn signal(process: u32, signal: &str) -> Result<()> {
+    let arguments = [format!("-{signal}"), process.to_string()];
+    let sent = std::process::Command::new("kill").args(arguments).status()?;
+    ensure!(sent.success(), "process {process} did not get SIG{signal}");
     Ok(())
 }

@@ -3,4 +3,5 @@
 mod near_pods;
 mod node_loss;
 mod placement;
+mod silent_kubelet;
 mod topology;
