@@ -33,6 +33,9 @@ const RELAYED: &str = "relayed";
 const POD_START: Duration = Duration::from_secs(60);
 /// From the last response to zero, and until an activator is in the path.
 const TO_ZERO: Duration = Duration::from_secs(90);
+/// Clients that are held at each wake: so many that one activator at least holds some at both, as
+/// kube-proxy selects activators at random.
+const CLIENTS: u32 = 8;
 /// The rate of a counter is visible after two scrapes; the adapter's windows need six seconds.
 const LOAD: Duration = Duration::from_secs(12);
 /// For `$__rate_interval`: several scrapes.
@@ -71,14 +74,14 @@ async fn every_panel_has_data_and_every_alert_is_evaluated() -> Result<()> {
     namespace.delete().await
 }
 
-/// Wakes twice: the first cold start makes its series, which has no rate yet.
+/// Wakes twice: an activator's first cold start makes its series, which has no rate yet.
 async fn sleep_and_wake(namespace: &TestNamespace, name: &str, learning: &str) -> Result<()> {
     let workload = Workload::new(name).annotated("learn-target", learning);
     let url = create_at_zero(&workload, namespace, POD_START).await?;
     for _ in 0..2 {
         until_activators_respond(&url, namespace, TO_ZERO).await?;
         let work = Duration::from_millis(100);
-        let responses = Load::concurrency(&url, 4, work, LOAD).run(namespace).await?;
+        let responses = Load::concurrency(&url, CLIENTS, work, LOAD).run(namespace).await?;
         ensure_all_ok(&responses).with_context(|| name.to_owned())?;
         until_replicas(namespace, name, |replicas| replicas == 0, TO_ZERO).await?;
     }
