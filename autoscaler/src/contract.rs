@@ -74,6 +74,10 @@ pub const OBJECTIVE_PARAMETER: &str = "objective-micros";
 /// [`WAIT_FOR_DRAIN_PATH`] for the preStop hooks of sidecar and app. For TCP workloads, activators send probes and tunneled connections
 /// ([`TUNNEL_PATH`]) to it.
 pub const QUEUE_PROXY_ADMIN_PORT: u16 = 8022;
+/// Names of those two ports in the sidecar's container.
+pub const QUEUE_PROXY_STATS_PORT_NAME: &str = "queue-stats";
+/// See [`QUEUE_PROXY_STATS_PORT_NAME`].
+pub const QUEUE_PROXY_ADMIN_PORT_NAME: &str = "queue-admin";
 /// The ports of the sidecar, on which no other container of its pod can listen.
 pub const QUEUE_PROXY_PORTS: [u16; 3] = [QUEUE_PROXY_PORT, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_STATS_PORT];
 /// Path on the sidecar's admin port that begins a drain, by POST from the pod itself.

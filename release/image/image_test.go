@@ -59,7 +59,7 @@ func both(t *testing.T, amd64, arm64 string) v1.ImageIndex {
 	return index
 }
 
-// A user who builds a release again gets the published digests.
+// A second build of a release has the published digests.
 func TestSameBinariesGiveTheSameDigest(t *testing.T) {
 	amd64, arm64 := program(t, elf.EM_X86_64), program(t, elf.EM_AARCH64)
 	first, err := both(t, amd64, arm64).Digest()

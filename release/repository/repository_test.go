@@ -67,7 +67,7 @@ func TestPushKeepsDigestAndSetsTag(t *testing.T) {
 	}
 }
 
-// A user who pulled a version gets the same bytes for ever.
+// A version that was pulled once has the same bytes at each later pull.
 func TestPushNeverMovesATag(t *testing.T) {
 	first, digest := layoutOf(t)
 	second, _ := layoutOf(t)

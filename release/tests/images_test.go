@@ -53,7 +53,7 @@ func TestEveryImageIsForBothPlatformsAndDescribed(t *testing.T) {
 	}
 }
 
-// A user who builds the same commit by the same compilers compares digests.
+// Builds of one commit by the same compilers can be compared by their digests.
 func TestPackingAgainGivesTheSameBytes(t *testing.T) {
 	release := built(t)
 	again := filepath.Join(t.TempDir(), "again")

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, PodSpec, Secret};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::ResourceExt;
 use serde_json::Value;
 
 use super::cluster_version::ClusterVersion;
@@ -129,6 +130,12 @@ impl ClusterObjects {
         let installed = unreadable_kinds(&self.installed);
         let others = others.into_iter().flatten();
         others.chain(custom_resources).chain(deployments).chain(leases).chain(installed).collect()
+    }
+
+    /// The pods of a part of Rouse that could be read.
+    pub fn pods_of(&self, part: &str) -> impl Iterator<Item = &Pod> {
+        let pods = self.pods.found().into_iter().flatten();
+        pods.filter(move |pod| pod.labels().get(NAME_LABEL).is_some_and(|name| name == part))
     }
 
     /// The image tag of a part of Rouse; `None` if it is unknown, or pinned by a digest.

@@ -7,13 +7,14 @@ use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, Scaler};
 use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY, SCALE_TO_ZERO};
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodTemplateSpec, Service};
 use kube::ResourceExt;
 
 use super::cluster_version::ClusterVersion;
 use super::fetched::Fetched;
-use super::namespace_objects::NamespaceObjects;
+use super::namespace_objects::{NamespaceObjects, named};
 use super::selection::network_policy::Peer;
 
 /// One workload.
@@ -58,7 +59,7 @@ pub struct SharedFacts {
     pub collectors: Vec<Peer>,
     /// Pods of the activator, which forward requests.
     pub activators: Vec<Peer>,
-    /// Image of the sidecar that the admission policy adds, if it is known.
+    /// Image of the sidecar that the admission policy adds, if the policy could be read.
     pub sidecar_image: Option<String>,
 }
 
@@ -99,6 +100,12 @@ impl WorkloadObjects {
     pub fn pod_annotations(&self) -> impl Iterator<Item = (&String, &String)> {
         let metadata = self.template.iter().filter_map(|template| template.metadata.as_ref());
         metadata.filter_map(|metadata| metadata.annotations.as_ref()).flatten()
+    }
+
+    /// Its target, if that is a Deployment that could be read.
+    pub fn deployment(&self) -> Option<&Deployment> {
+        let (kind, name) = &self.target;
+        named(self.namespace.deployments.as_ref().filter(|_| kind == "Deployment")?, name)
     }
 
     /// Its target, as findings name it.

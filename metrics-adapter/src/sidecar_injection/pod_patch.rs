@@ -1,7 +1,7 @@
 //! The JSON patch that adds the sidecar to a pod. Input: the pod and the sidecar's settings.
 //!
-//! Every operation fits the pod that it was made for: the API server rejects a pod whose patch does
-//! not fit, whatever the failure policy is.
+//! Every operation fits its pod. The API server rejects a pod with a patch that does not fit, under
+//! each failure policy.
 
 use autoscaler::contract::WAIT_FOR_DRAIN_PATH;
 use json_patch::jsonptr::PointerBuf;

@@ -1,6 +1,9 @@
 //! The sidecar's container.
 
-use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_PORT, QUEUE_PROXY_STATS_PORT};
+use autoscaler::contract::{
+    QUEUE_PROXY, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_ADMIN_PORT_NAME, QUEUE_PROXY_PORT,
+    QUEUE_PROXY_STATS_PORT, QUEUE_PROXY_STATS_PORT_NAME,
+};
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ContainerPort, EnvVar, EnvVarSource, ExecAction, Lifecycle, LifecycleHandler,
     ObjectFieldSelector, Probe, ResourceRequirements, SeccompProfile, SecurityContext,
@@ -31,9 +34,9 @@ pub(super) fn container(
         // A native sidecar, unless the app is first.
         restart_policy: (!pod.is_app_first()).then(|| "Always".to_owned()),
         ports: Some(vec![
-            port("queue-proxy", QUEUE_PROXY_PORT),
-            port("queue-stats", QUEUE_PROXY_STATS_PORT),
-            port("queue-admin", QUEUE_PROXY_ADMIN_PORT),
+            port(QUEUE_PROXY, QUEUE_PROXY_PORT),
+            port(QUEUE_PROXY_STATS_PORT_NAME, QUEUE_PROXY_STATS_PORT),
+            port(QUEUE_PROXY_ADMIN_PORT_NAME, QUEUE_PROXY_ADMIN_PORT),
         ]),
         env: Some(variables(pod)?),
         lifecycle: Some(Lifecycle { pre_stop: Some(pre_stop), ..Lifecycle::default() }),

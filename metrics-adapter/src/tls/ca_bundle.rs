@@ -129,7 +129,7 @@ pub async fn reconcile<K: TrustingObject>(
                 None => return,
             },
             changed = ca.changed() => if changed.is_err() { return },
-            () = until(next_write) => {}
+            () = runtime::clock::sleep_until(next_write) => {}
         }
         next_write = None;
         let bundle = ca.borrow_and_update().clone();
@@ -154,13 +154,6 @@ pub async fn reconcile<K: TrustingObject>(
             }
             reported = Some(state);
         }
-    }
-}
-
-async fn until(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }
 

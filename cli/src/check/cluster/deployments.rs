@@ -2,10 +2,10 @@
 
 pub(super) mod spread;
 
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
-use kube::ResourceExt;
+use k8s_openapi::api::apps::v1::Deployment;
 
 use crate::check::cluster_objects::{ACTIVATOR, ClusterObjects, METRICS_ADAPTER, NAME_LABEL};
+use crate::check::deployment_conditions::{condition, creation_failure};
 use crate::check::fetched::Fetched;
 use crate::check::finding::Finding;
 use crate::check::pod_failure::{PodFailure, failure};
@@ -38,7 +38,7 @@ fn check_one(cluster: &ClusterObjects, name: &str, object: &Fetched<Deployment>)
         let problem = format!("it is scaled to 0: {}", effect(name));
         return Some(Finding::error(described, "ScaledToZero", problem, fix));
     }
-    let failure = pod_failure(cluster, name);
+    let failure = cluster.pods_of(name).find_map(|pod| failure(pod, cluster.now));
     let cause = cause(deployment, failure.as_ref());
     let because = cause.as_ref().map(|cause| format!("; {cause}")).unwrap_or_default();
     let see = format!(
@@ -65,31 +65,15 @@ fn check_one(cluster: &ClusterObjects, name: &str, object: &Fetched<Deployment>)
 
 /// Why pods are missing.
 fn cause(deployment: &Deployment, failure: Option<&PodFailure>) -> Option<String> {
-    let not_created = condition(deployment, "ReplicaFailure", "True")
-        .map(|it| format!("pods cannot be created: {}", it.message.as_deref().unwrap_or("no message")));
+    let not_created =
+        creation_failure(deployment).map(|message| format!("pods cannot be created: {message}"));
     not_created.or_else(|| failure.map(ToString::to_string))
-}
-
-/// The first failure of the pods of a part.
-fn pod_failure(cluster: &ClusterObjects, name: &str) -> Option<PodFailure> {
-    let mut pods = cluster
-        .pods
-        .found()
-        .into_iter()
-        .flatten()
-        .filter(|pod| pod.labels().get(NAME_LABEL).is_some_and(|it| it == name));
-    pods.find_map(|pod| failure(pod, cluster.now))
 }
 
 /// Whether fewer pods than allowed are available, or a rollout exceeded its deadline. During a
 /// rollout there are fewer for a while.
 fn is_stuck(deployment: &Deployment) -> bool {
     ["Available", "Progressing"].iter().any(|kind| condition(deployment, kind, "False").is_some())
-}
-
-fn condition<'a>(deployment: &'a Deployment, kind: &str, status: &str) -> Option<&'a DeploymentCondition> {
-    let mut all = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    all.find(|it| it.type_.as_deref() == Some(kind) && it.status.as_deref() == Some(status))
 }
 
 fn effect(name: &str) -> &'static str {

@@ -35,9 +35,8 @@ pub(super) fn peers(cluster: &ClusterObjects, part: &str) -> Vec<Peer> {
         labels: labels.clone(),
         address,
     };
-    let pods = cluster.pods.found().into_iter().flatten();
-    let found: Vec<Peer> = pods
-        .filter(|pod| pod.labels().get(NAME_LABEL).is_some_and(|name| name == part))
+    let found: Vec<Peer> = cluster
+        .pods_of(part)
         .map(|pod| peer(pod.labels(), pod.status.as_ref().and_then(|it| it.pod_ip.as_ref()?.parse().ok())))
         .collect();
     if found.is_empty() { vec![peer(&expected, None)] } else { found }

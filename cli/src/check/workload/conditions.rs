@@ -78,11 +78,7 @@ pub fn problem(condition: &Condition, version: ClusterVersion) -> Option<Reporte
     if !statuses.contains(&condition.status.as_str()) || is_beyond_reach {
         return None;
     }
-    let description = reasons::describe().into_iter().find(|row| row.reason == reason);
-    let fix = description.map_or_else(
-        || "see docs/reference/conditions.md".to_owned(),
-        |description| description.fix.to_owned(),
-    );
+    let fix = reasons::fix(reason).unwrap_or("see docs/reference/conditions.md").to_owned();
     (!fix.is_empty()).then_some(ReportedProblem { severity, reason, message, fix })
 }
 

@@ -2,6 +2,7 @@
 
 pub(super) mod unmanaged;
 
+use autoscaler::api::reasons;
 use k8s_openapi::api::autoscaling::v2::{
     HPAScalingRules, HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
 };
@@ -58,8 +59,8 @@ fn not_followed(workload: &WorkloadObjects, object: &str) -> Option<Finding> {
         let note = "there is no PodAutoscaler of its name, and no event about the reason".to_owned();
         ("NotFollowed".to_owned(), note)
     });
-    let known = autoscaler::api::reasons::describe().into_iter().find(|row| row.reason == reason);
-    let fix = known.map_or("see the logs of Deployment zero-scaler, and kubectl describe hpa", |row| row.fix);
+    let fix =
+        reasons::fix(&reason).unwrap_or("see the logs of Deployment zero-scaler, and kubectl describe hpa");
     Some(Finding::error(object, &reason, note, fix))
 }
 
@@ -91,9 +92,8 @@ fn without_metric(
         return None;
     }
     let problem = format!("it gets no metric: {}", failing.message.as_deref().unwrap_or("no message"));
-    let known = autoscaler::api::reasons::describe().into_iter().find(|row| row.reason == reason);
-    let fix = match known {
-        Some(known) => known.fix,
+    let fix = match reasons::fix(reason) {
+        Some(fix) => fix,
         None if is_external => {
             "see docs/troubleshooting.md, \"The HPA shows <unknown>\"; until then it keeps its size"
         }

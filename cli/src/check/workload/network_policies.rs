@@ -4,7 +4,8 @@
 //! are policies for clients.
 
 use autoscaler::contract::{
-    PROTOCOL, QUEUE_PROXY, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_PORT, QUEUE_PROXY_STATS_PORT,
+    PROTOCOL, QUEUE_PROXY, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_ADMIN_PORT_NAME, QUEUE_PROXY_PORT,
+    QUEUE_PROXY_STATS_PORT, QUEUE_PROXY_STATS_PORT_NAME,
 };
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -14,10 +15,6 @@ use crate::check::finding::Finding;
 use crate::check::selection::network_policy::{Peer, Traffic, blocking_ingress};
 use crate::check::workload_objects::WorkloadObjects;
 
-/// Name of the statistics port in the sidecar's container.
-const STATISTICS: &str = "queue-stats";
-/// Name of the admin port there.
-const ADMIN: &str = "queue-admin";
 /// The fix where pods have a sidecar.
 const FIX: &str = "allow ingress from namespace rouse-system to ports 9090/TCP, 9090/UDP and 8022/TCP, and \
                    to 8012/TCP from anywhere, as the NetworkPolicy in docs/reference/ports.md";
@@ -34,7 +31,7 @@ pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
 }
 
 fn statistics(workload: &WorkloadObjects) -> Option<Finding> {
-    let (port, name) = (QUEUE_PROXY_STATS_PORT, Some(STATISTICS));
+    let (port, name) = (QUEUE_PROXY_STATS_PORT, Some(QUEUE_PROXY_STATS_PORT_NAME));
     let collectors = &workload.shared.collectors;
     if let Some(policy) = blocking(workload, collectors, port, name, "TCP") {
         let problem = format!(
@@ -55,7 +52,7 @@ fn statistics(workload: &WorkloadObjects) -> Option<Finding> {
 
 fn requests(workload: &WorkloadObjects) -> Option<Finding> {
     let is_tcp = workload.pod_annotations().any(|(key, value)| key == PROTOCOL && value == "tcp");
-    let admin = is_tcp.then_some((QUEUE_PROXY_ADMIN_PORT, ADMIN));
+    let admin = is_tcp.then_some((QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_ADMIN_PORT_NAME));
     let mut ports = [(QUEUE_PROXY_PORT, QUEUE_PROXY)].into_iter().chain(admin);
     ports.find_map(|(port, name)| blocked_requests(workload, port, Some(name), FIX))
 }

@@ -1,5 +1,6 @@
 //! Pods that do not serve: the scheduler finds no node, containers fail, or they are not ready.
 
+use autoscaler::api::reasons;
 use autoscaler::contract::QUEUE_PROXY;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use kube::ResourceExt;
@@ -73,10 +74,7 @@ fn fix(workload: &WorkloadObjects, pod: &Pod, failure: &PodFailure) -> String {
             failure.pod
         ),
         "NotReady" => not_ready(pod, is_sidecar, namespace),
-        reason => {
-            let known = autoscaler::api::reasons::describe().into_iter().find(|row| row.reason == reason);
-            known.map_or_else(String::new, |row| row.fix.to_owned())
-        }
+        reason => reasons::fix(reason).unwrap_or_default().to_owned(),
     }
 }
 

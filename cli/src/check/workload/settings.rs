@@ -6,7 +6,6 @@ use autoscaler::settings::reference;
 use kube::ResourceExt;
 
 use crate::check::finding::Finding;
-use crate::check::namespace_objects::named;
 use crate::check::workload_objects::WorkloadObjects;
 
 /// Annotations of pods, as docs/reference/pods.md has them.
@@ -51,9 +50,7 @@ pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     }
     let target = workload.target_name();
     findings.extend(unread(&target, workload.pod_annotations().map(|(key, _)| key), Place::Pods));
-    let deployments = workload.namespace.deployments.iter();
-    let deployment = deployments.filter_map(|all| named(all, &workload.target.1)).next();
-    let of_target = deployment.filter(|_| workload.target.0 == "Deployment").map(ResourceExt::annotations);
+    let of_target = workload.deployment().map(ResourceExt::annotations);
     findings.extend(unread(&target, of_target.into_iter().flat_map(|it| it.keys()), Place::Target));
     findings
 }

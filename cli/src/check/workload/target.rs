@@ -5,8 +5,8 @@ use k8s_openapi::api::events::v1::Event;
 
 use autoscaler::api::Scaler;
 
+use crate::check::deployment_conditions::creation_failure;
 use crate::check::finding::Finding;
-use crate::check::namespace_objects::named;
 use crate::check::workload_objects::WorkloadObjects;
 
 /// Seconds for which an event counts.
@@ -16,7 +16,7 @@ pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     if workload.namespace.lacks(&workload.target) {
         return vec![absent(workload)];
     }
-    let deployment = deployment(workload);
+    let deployment = workload.deployment();
     let mut findings: Vec<Finding> = terminating(workload).into_iter().collect();
     findings.extend(not_created(workload, deployment));
     findings.extend(deployment.and_then(|it| paused(workload, it)));
@@ -40,23 +40,11 @@ fn absent(workload: &WorkloadObjects) -> Finding {
     Finding::error(format!("{kind} {}", workload.key), "TargetNotFound", problem, fix)
 }
 
-fn deployment(workload: &WorkloadObjects) -> Option<&Deployment> {
-    let (kind, name) = &workload.target;
-    let deployments = workload.namespace.deployments.as_ref().filter(|_| kind == "Deployment")?;
-    named(deployments, name)
-}
-
 /// A Deployment has a condition. Of a StatefulSet there are events alone.
 fn not_created(workload: &WorkloadObjects, deployment: Option<&Deployment>) -> Option<Finding> {
     let (kind, name) = &workload.target;
     let message = match deployment {
-        Some(deployment) => {
-            let mut all = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
-            let failure = all.find(|it| {
-                it.type_.as_deref() == Some("ReplicaFailure") && it.status.as_deref() == Some("True")
-            })?;
-            failure.message.as_deref().unwrap_or("no message")
-        }
+        Some(deployment) => creation_failure(deployment)?,
         None => {
             let event = workload.namespace.last_warning(kind, name, "")?;
             let is_recent = workload.shared.now.as_second().saturating_sub(last_seen(event)?) < RECENT;

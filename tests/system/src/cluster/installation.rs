@@ -118,17 +118,25 @@ pub async fn scale_component(client: &Client, component: &str, replicas: i32) ->
     write_scale(&system_api::<Deployment>(client), component, replicas).await
 }
 
+/// Waits until a component has no pod, also none that is ending.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_component_is_gone(client: &Client, component: &str, deadline: Duration) -> Result<()> {
+    wait::until(&format!("the pods of {component} to be gone"), deadline, || async {
+        let pods = system_api::<Pod>(client).list(&component_selector(component)).await?;
+        Ok(pods.items.is_empty().then_some(()))
+    })
+    .await
+}
+
 /// Runs `then` while no zero-scaler runs: sizes follow the HPAs alone.
 ///
 /// # Errors
 /// When the zero-scalers do not stop or come back, and when `then` fails.
 pub async fn without_zero_scaler<T>(client: &Client, then: impl Future<Output = Result<T>>) -> Result<T> {
     scale_component(client, "zero-scaler", 0).await?;
-    wait::until("the zero-scalers to be gone", Duration::from_secs(60), || async {
-        let pods = system_api::<Pod>(client).list(&component_selector("zero-scaler")).await?;
-        Ok(pods.items.is_empty().then_some(()))
-    })
-    .await?;
+    until_component_is_gone(client, "zero-scaler", Duration::from_secs(60)).await?;
     let result = then.await;
     scale_component(client, "zero-scaler", 2).await?;
     until_ready(client, Duration::from_secs(60)).await?;

@@ -29,6 +29,18 @@ pub async fn until_rolled_out(namespace: &TestNamespace, name: &str, deadline: D
     .await
 }
 
+/// Waits until the workload has no pod, also none that is ending.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_pods_are_gone(namespace: &TestNamespace, name: &str, deadline: Duration) -> Result<()> {
+    let selected = ListParams::default().labels(&format!("app={name}"));
+    wait::until(&format!("the pods of {name} to be gone"), deadline, || async {
+        Ok(namespace.api::<Pod>().list(&selected).await?.items.is_empty().then_some(()))
+    })
+    .await
+}
+
 /// Waits until no pod of the workload is ending: a rollout is complete before that.
 ///
 /// # Errors

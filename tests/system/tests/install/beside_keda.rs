@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::json;
 use system_tests::cluster::helm::Helm;
@@ -17,6 +17,7 @@ use system_tests::cluster::kubectl;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::traffic::load::{send_one_request, until_first_response};
 use system_tests::wait;
+use system_tests::workloads::rollout::until_pods_are_gone;
 use system_tests::workloads::workload::{Workload, until_replicas};
 
 use self::keda::{Consumer, KEDA_SERVICE, Keda, create_scaled_object};
@@ -151,11 +152,7 @@ async fn ensure_scales(url: &str, namespace: &TestNamespace) -> Result<()> {
 /// Waits until no pod is left, and sends a request.
 async fn ensure_wakes(url: &str, namespace: &TestNamespace) -> Result<()> {
     until_replicas(namespace, WEB, |size| size == 0, AT_ZERO).await?;
-    let selected = ListParams::default().labels(&format!("app={WEB}"));
-    wait::until("all pods to be gone", AT_ZERO, || async {
-        Ok(namespace.api::<Pod>().list(&selected).await?.items.is_empty().then_some(()))
-    })
-    .await?;
+    until_pods_are_gone(namespace, WEB, AT_ZERO).await?;
     let response = send_one_request(url, namespace).await?;
     println!("a wake took {:.0} ms", response.ms);
     Ok(())

@@ -11,7 +11,7 @@ use kube::Client;
 use kube::api::{DeleteParams, ListParams};
 use system_tests::cluster::helm::Helm;
 use system_tests::cluster::installation::{
-    component_selector, scale_component, set_grace_period, system_api, until_ready,
+    scale_component, set_grace_period, until_component_is_gone, until_ready,
 };
 use system_tests::cluster::namespace::{TestNamespace, is_ready, pods_of};
 use system_tests::traffic::load::{create_at_zero, send_one_request};
@@ -66,11 +66,7 @@ async fn webhook_adds_sidecars_and_holds_no_pod_back_while_it_is_away() -> Resul
 /// sidecar.
 async fn starts_without_metrics_adapter(client: &Client, namespace: &TestNamespace) -> Result<()> {
     scale_component(client, "metrics-adapter", 0).await?;
-    wait::until("the metrics-adapters to be gone", ROLLOUT, || async {
-        let pods = system_api::<Pod>(client).list(&component_selector("metrics-adapter")).await?;
-        Ok(pods.items.is_empty().then_some(()))
-    })
-    .await?;
+    until_component_is_gone(client, "metrics-adapter", ROLLOUT).await?;
     until_injection(namespace, false).await?;
     let selected = ListParams::default().labels(&format!("app={STEADY}"));
     namespace.api::<Pod>().delete_collection(&DeleteParams::default(), &selected).await?;

@@ -3,17 +3,15 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
 
-use crate::check::cluster_objects::{ACTIVATOR, ClusterObjects, NAME_LABEL};
+use crate::check::cluster_objects::{ACTIVATOR, ClusterObjects};
 use crate::check::finding::Finding;
 
 /// A finding only where a pod of Rouse on another node shows that there is one.
 pub(in crate::check::cluster) fn check(cluster: &ClusterObjects) -> Option<Finding> {
     let pods = cluster.pods.found()?;
-    let is_activator = |pod: &&Pod| pod.labels().get(NAME_LABEL).is_some_and(|name| name == ACTIVATOR);
     let node = |pod: &'_ Pod| pod.spec.as_ref()?.node_name.clone();
-    let placed: Vec<String> = pods.iter().filter(is_activator).filter_map(node).collect();
+    let placed: Vec<String> = cluster.pods_of(ACTIVATOR).filter_map(node).collect();
     let nodes: BTreeSet<&String> = placed.iter().collect();
     let first = *nodes.first().filter(|_| nodes.len() == 1 && placed.len() > 1)?;
     let has_other_node = pods.iter().filter_map(node).any(|it| it != *first);

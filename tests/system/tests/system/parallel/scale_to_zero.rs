@@ -11,6 +11,7 @@ use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::traffic::load::{self, Load, Response, send_one_request, until_first_response};
 use system_tests::wait;
+use system_tests::workloads::rollout::until_pods_are_gone;
 use system_tests::workloads::workload::{Sidecar, Workload, replicas, scale, until_replicas};
 
 /// Enough for a pod's start on a loaded machine.
@@ -99,13 +100,7 @@ async fn until_phase(namespace: &TestNamespace, name: &str, phase: Phase) -> Res
         Phase::ScaledToZero => until_replicas(namespace, name, |n| n == 0, TO_ZERO).await.map(drop),
         Phase::LastPodGone => {
             until_replicas(namespace, name, |n| n == 0, TO_ZERO).await?;
-            wait::until("the last pod to be gone", POD_START, || async {
-                let pods: Api<k8s_openapi::api::core::v1::Pod> = namespace.api();
-                let left =
-                    pods.list(&kube::api::ListParams::default().labels(&format!("app={name}"))).await?;
-                Ok(left.items.is_empty().then_some(()))
-            })
-            .await
+            until_pods_are_gone(namespace, name, POD_START).await
         }
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::core::ObjectMeta;
 use kube::{Client, ResourceExt};
 use system_tests::cluster::installation::{
-    self, COMPONENTS, begin_exclusive, component_selector, scale_component, system_api,
+    self, COMPONENTS, begin_exclusive, scale_component, system_api, until_component_is_gone,
 };
 use system_tests::cluster::namespace::{TestNamespace, is_ready, pods_of};
 use system_tests::cluster::version::Feature;
@@ -53,11 +53,7 @@ impl Removed {
             scale_component(client, component, 0).await?;
         }
         for (component, _) in &self.replicas {
-            wait::until(&format!("{component} to be gone"), RESTORED, || async {
-                let pods = system_api::<Pod>(client).list(&component_selector(component)).await?;
-                Ok(pods.items.is_empty().then_some(()))
-            })
-            .await?;
+            until_component_is_gone(client, component, RESTORED).await?;
         }
         let maps: Api<ConfigMap> = system_api(client);
         for map in &self.settings {

@@ -10,10 +10,10 @@ use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use system_tests::cluster::container_process::signal;
 
 /// Machine code, so the only function of the kernel that it can replace is that of this
 /// architecture.
@@ -113,11 +113,11 @@ fn code(seconds: i32) -> Vec<u8> {
 impl SteppedClock {
     fn replace(&self, code: &[u8]) -> Result<()> {
         for _ in 0..ATTEMPTS {
-            self.signal("-STOP")?;
+            signal(self.process, "STOP")?;
             std::thread::sleep(STOP_TIME);
             let is_outside = self.is_outside();
             let written = is_outside.then(|| self.memory.write_all_at(code, self.address));
-            self.signal("-CONT")?;
+            signal(self.process, "CONT")?;
             if let Some(written) = written {
                 return Ok(written?);
             }
@@ -136,12 +136,6 @@ impl SteppedClock {
         let threads = fs::read_dir(format!("/proc/{}/task", self.process));
         threads.is_ok_and(|mut all| all.all(|thread| thread.is_ok_and(|thread| is_outside(&thread.path()))))
     }
-
-    fn signal(&self, signal: &str) -> Result<()> {
-        let sent = Command::new("kill").args([signal, &self.process.to_string()]).status()?;
-        ensure!(sent.success(), "process {} has ended", self.process);
-        Ok(())
-    }
 }
 
 impl Drop for SteppedClock {
@@ -155,7 +149,7 @@ impl Drop for SteppedClock {
 #[cfg(target_arch = "x86_64")]
 mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
-    use std::process::{ChildStdin, ChildStdout, Stdio};
+    use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
     use super::*;
 
