@@ -21,6 +21,8 @@
 //! - A workload above minReplicas is scaled down by the HPA (or by the zero-scaler for `Direct`)
 //!   before it goes to zero; there is no detour over 1. Only an unreachable workload goes to zero
 //!   from any size.
+//! - The maximum rate of scaling down does not keep pods from zero. With minReplicas of 2 or more the
+//!   decider would want half of the ready pods forever, because no writer removes any of them.
 //! - Grace counts from the moment at which activators were in the slices, not from the intention to
 //!   put them there. A long inactivity does not replace the time in Proxy.
 //! - The activator path probe is repeated right before the end, also with a target burst capacity
@@ -37,6 +39,7 @@
 use std::time::Duration;
 
 use crate::Decision;
+use crate::scaling::decider::DeciderSpec;
 use crate::settings::Settings;
 
 /// Recheck after a failed probe, or while the slices are being written.
@@ -85,6 +88,9 @@ pub struct ObservedWorkload {
 pub struct RequestDemand {
     /// Pods wanted.
     pub desired: u32,
+    /// The least that the decider wants of the ready pods, however idle they are: the maximum rate of
+    /// scaling down.
+    pub least: u32,
     /// Since when there is no request; `None` while there are requests, or if a source is silent.
     pub idle_since: Option<i64>,
 }
@@ -156,16 +162,18 @@ pub enum StayReason {
 
 impl RequestDemand {
     /// Combines a decision that arrived at `received` with the last request that an activator
-    /// reported, at `requested`.
+    /// reported, at `requested`. The settings are those with which the decider made it.
     ///
     /// `idle_since` is by the adapter's clock, the other two times are by this process's clock. A
     /// request reported after `idle_since` ends idleness until a decision arrives that must include
     /// it. If that decision is still idle, then the clocks differ or the report was late, and
     /// idleness counts from the report.
-    pub fn new(decision: &Decision, received: i64, requested: Option<i64>) -> Self {
+    pub fn new(decision: &Decision, settings: &Settings, received: i64, requested: Option<i64>) -> Self {
         let desired = decision.desired;
+        // `as` saturates.
+        let least = DeciderSpec::least_of(decision.ready.into(), settings.max_scale_down_rate) as u32;
         let Some((since, requested)) = decision.idle_since.zip(requested) else {
-            return Self { desired, idle_since: decision.idle_since };
+            return Self { desired, least, idle_since: decision.idle_since };
         };
         let lag = i64::try_from(DECISION_LAG.as_millis()).unwrap_or(i64::MAX);
         let idle_since = if requested <= since.saturating_add(CLOCK_SLACK) {
@@ -173,7 +181,7 @@ impl RequestDemand {
         } else {
             (received >= requested.saturating_add(lag)).then_some(requested)
         };
-        Self { desired, idle_since }
+        Self { desired, least, idle_since }
     }
 }
 
@@ -232,13 +240,13 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
         return leave_inactive(observed, StayReason::Scheduled);
     }
     let Some(demand) = observed.demand else { return ScaleToZeroStep::stay(StayReason::NoDecision) };
-    let Some(idle_since) = demand.idle_since.filter(|_| demand.desired == 0) else {
+    let Some(idle_since) = demand.idle_since.filter(|_| demand.desired <= demand.least) else {
         return leave_inactive(observed, StayReason::Requests);
     };
     if observed.replicas != observed.min_replicas && settings.reachability.is_reachable() {
         return leave_inactive(observed, StayReason::NotAtMinimum);
     }
-    if let Some(rest) = remaining(idle_since, settings.stable_window, now) {
+    if let Some(rest) = remaining(idle_since, idle_window(demand, settings), now) {
         // Also when inactive: idleness that began anew means that there was a request in between.
         return leave_inactive_or(observed, ScaleToZeroStep::wait(StayReason::IdleTooShortly, rest));
     }
@@ -252,6 +260,13 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
         }
         ActivePhase::Inactive => while_inactive(observed, settings, now),
     }
+}
+
+/// How long a workload has to be idle. A delay of scaling down is over with a decision of 0, and has to
+/// be added where the rate of scaling down keeps decisions above that.
+fn idle_window(demand: RequestDemand, settings: &Settings) -> Duration {
+    let delay = if demand.desired == 0 { Duration::ZERO } else { settings.scale_down_delay };
+    settings.stable_window.saturating_add(delay)
 }
 
 fn at_zero(observed: &ObservedWorkload) -> ScaleToZeroStep {

@@ -187,7 +187,7 @@ impl ZeroScaler {
     /// Demand from the newest decision and the activators' reports. There is one clock and no skew.
     fn demand(&self) -> Option<RequestDemand> {
         let decision = self.decision.as_ref()?;
-        Some(RequestDemand::new(decision, decision.decided_at, self.last_request_at))
+        Some(RequestDemand::new(decision, &self.settings, decision.decided_at, self.last_request_at))
     }
 
     /// Size to write above zero: ahead of the HPA in panic, every size without an HPA.

@@ -68,8 +68,13 @@ impl DeciderSpec {
         }
     }
 
+    /// The least size that the maximum rate of scaling down leaves of the ready pods.
+    pub(in crate::scaling) fn least_of(ready: f64, max_scale_down_rate: f64) -> f64 {
+        (ready / max_scale_down_rate).floor()
+    }
+
     pub(super) fn rate_limits(&self, ready: f64) -> RateLimits {
-        let down = if self.reachable { (ready / self.max_scale_down_rate).floor() } else { 0.0 };
+        let down = if self.reachable { Self::least_of(ready, self.max_scale_down_rate) } else { 0.0 };
         RateLimits { up: (self.max_scale_up_rate * ready).ceil(), down }
     }
 

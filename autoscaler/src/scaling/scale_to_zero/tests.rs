@@ -52,7 +52,7 @@ fn idle() -> ObservedWorkload {
         min_replicas: 1,
         allowed: true,
         scheduled: false,
-        demand: Some(RequestDemand { desired: 0, idle_since: Some(ago(3600)) }),
+        demand: Some(RequestDemand { desired: 0, least: 0, idle_since: Some(ago(3600)) }),
         phase: ActivePhase::Active,
         phase_since: ago(300),
         proxied_since: None,
@@ -89,8 +89,9 @@ fn seconds(reason: StayReason, seconds: u64) -> ScaleToZeroStep {
     ScaleToZeroStep::wait(reason, Duration::from_secs(seconds))
 }
 
-fn idle_since_with(idle_since: Option<i64>, received: i64, requested: Option<i64>) -> Option<i64> {
-    let decision = Decision {
+/// A decision of 0 beside two ready pods.
+fn decision(idle_since: Option<i64>) -> Decision {
+    Decision {
         key: crate::Key::new("shop", "web"),
         desired: 0,
         panicking: false,
@@ -98,12 +99,16 @@ fn idle_since_with(idle_since: Option<i64>, received: i64, requested: Option<i64
         excess_burst_capacity: 0,
         stable: 0.0,
         panic: 0.0,
-        ready: 1,
+        ready: 2,
         idle_since,
-        decided_at: received,
+        decided_at: NOW,
         learning: None,
-    };
-    RequestDemand::new(&decision, received, requested).idle_since
+    }
+}
+
+fn idle_since_with(idle_since: Option<i64>, received: i64, requested: Option<i64>) -> Option<i64> {
+    let decision = Decision { decided_at: received, ..decision(idle_since) };
+    RequestDemand::new(&decision, &settings(), received, requested).idle_since
 }
 
 #[test]
@@ -242,8 +247,10 @@ fn gives_up_unready_pods_after_the_progress_deadline() {
     // The default is ten minutes.
     assert_eq!(next_step(&activating(600), &annotated(&[]), NOW), seconds(StayReason::Activating, 30));
     // Pods are not given up while requests are held.
-    let waiting =
-        ObservedWorkload { demand: Some(RequestDemand { desired: 1, idle_since: None }), ..activating(9000) };
+    let waiting = ObservedWorkload {
+        demand: Some(RequestDemand { desired: 1, least: 0, idle_since: None }),
+        ..activating(9000)
+    };
     assert_eq!(next_step(&waiting, &s, NOW), ScaleToZeroStep::stay(StayReason::Requests));
     // Knative gives them up without metrics as well; here no data is not idleness.
     let silent = ObservedWorkload { demand: None, ..activating(9000) };
@@ -265,6 +272,30 @@ fn workload_goes_to_zero_from_min_replicas_only() {
     assert_eq!(next_step(&ObservedWorkload { allowed: false, ..two }, &s, NOW), ScaleToZeroStep::Reactivate);
 }
 
+/// The HPA keeps two pods, and half of two ready pods is one: decisions of 0 never come.
+#[test]
+fn rate_of_scaling_down_does_not_keep_min_replicas_from_zero() {
+    let decision = |desired| {
+        let demand = RequestDemand {
+            desired,
+            ..RequestDemand::new(&decision(Some(ago(360))), &settings(), NOW, None)
+        };
+        ObservedWorkload { replicas: 2, min_replicas: 2, demand: Some(demand), ..verified(60) }
+    };
+    let one = decision(1);
+    assert_eq!(one.demand.map(|demand| demand.least), Some(1), "of two ready pods");
+    assert_eq!(next_step(&one, &settings(), NOW), ScaleToZeroStep::ScaleToZero);
+    assert_eq!(next_step(&decision(2), &settings(), NOW), ScaleToZeroStep::Reactivate, "more than the rate");
+    let delayed = |delay| annotated(&[("scale-down-delay", delay)]);
+    assert_eq!(
+        next_step(&one, &delayed("1m"), NOW),
+        ScaleToZeroStep::ScaleToZero,
+        "idle for 5 min and 1 min"
+    );
+    assert_eq!(next_step(&one, &delayed("2m"), NOW), ScaleToZeroStep::Reactivate, "the delay is not over");
+    assert_eq!(next_step(&decision(0), &delayed("2m"), NOW), ScaleToZeroStep::ScaleToZero);
+}
+
 #[test]
 fn unreachable_workload_goes_to_zero_from_any_size_unretained() {
     let s = unreachable();
@@ -281,7 +312,8 @@ fn unreachable_workload_goes_to_zero_from_any_size_unretained() {
     // Z23
     assert_eq!(next_step(&verified(59), &retained, NOW), seconds(StayReason::Grace, 1));
     // A request that arrives nevertheless is served.
-    let requested = ObservedWorkload { demand: Some(RequestDemand { desired: 1, idle_since: None }), ..ten };
+    let requested =
+        ObservedWorkload { demand: Some(RequestDemand { desired: 1, least: 0, idle_since: None }), ..ten };
     assert_eq!(next_step(&requested, &s, NOW), ScaleToZeroStep::Reactivate);
     assert_eq!(
         next_step(&ObservedWorkload { replicas: 0, ..requested }, &s, NOW),
@@ -336,15 +368,15 @@ fn requests_end_the_scale_to_zero_sequence_at_once() {
     let ready_to_go = verified(600);
     assert_eq!(next_step(&ready_to_go, &s, NOW), ScaleToZeroStep::ScaleToZero);
     for demand in [
-        RequestDemand { desired: 1, idle_since: None },
-        RequestDemand { desired: 0, idle_since: None },
-        RequestDemand { desired: 1, idle_since: Some(ago(3600)) },
+        RequestDemand { desired: 1, least: 0, idle_since: None },
+        RequestDemand { desired: 0, least: 0, idle_since: None },
+        RequestDemand { desired: 1, least: 0, idle_since: Some(ago(3600)) },
         // There was a request since.
-        RequestDemand { desired: 0, idle_since: Some(ago(299)) },
+        RequestDemand { desired: 0, least: 0, idle_since: Some(ago(299)) },
     ] {
         let observed = ObservedWorkload { demand: Some(demand), ..ready_to_go };
         assert_eq!(next_step(&observed, &s, NOW), ScaleToZeroStep::Reactivate, "{demand:?}");
-        let expected = if demand == (RequestDemand { desired: 0, idle_since: Some(ago(299)) }) {
+        let expected = if demand == (RequestDemand { desired: 0, least: 0, idle_since: Some(ago(299)) }) {
             seconds(StayReason::IdleTooShortly, 1)
         } else {
             ScaleToZeroStep::stay(StayReason::Requests)
@@ -392,20 +424,23 @@ fn workload_at_zero_wakes_on_requests_only() {
     let at_zero = ObservedWorkload { replicas: 0, ..inactive(600, 600, None) };
     let of = |demand| next_step(&ObservedWorkload { demand, ..at_zero }, &settings(), NOW);
     assert_eq!(
-        of(Some(RequestDemand { desired: 0, idle_since: Some(ago(3600)) })),
+        of(Some(RequestDemand { desired: 0, least: 0, idle_since: Some(ago(3600)) })),
         ScaleToZeroStep::stay(StayReason::AtZero)
     );
     assert_eq!(of(None), ScaleToZeroStep::stay(StayReason::AtZero));
     assert_eq!(
-        of(Some(RequestDemand { desired: 0, idle_since: None })),
+        of(Some(RequestDemand { desired: 0, least: 0, idle_since: None })),
         ScaleToZeroStep::stay(StayReason::AtZero)
     );
     // A size that is held by a delay or a panic, without requests.
     assert_eq!(
-        of(Some(RequestDemand { desired: 3, idle_since: Some(ago(1)) })),
+        of(Some(RequestDemand { desired: 3, least: 0, idle_since: Some(ago(1)) })),
         ScaleToZeroStep::stay(StayReason::AtZero)
     );
-    assert_eq!(of(Some(RequestDemand { desired: 3, idle_since: None })), ScaleToZeroStep::Reactivate);
+    assert_eq!(
+        of(Some(RequestDemand { desired: 3, least: 0, idle_since: None })),
+        ScaleToZeroStep::Reactivate
+    );
     let negative = ObservedWorkload { replicas: -1, ..at_zero };
     assert_eq!(next_step(&negative, &settings(), NOW), ScaleToZeroStep::stay(StayReason::AtZero));
 }
@@ -463,8 +498,8 @@ fn any_time() -> impl Strategy<Value = i64> {
 fn any_observed() -> impl Strategy<Value = ObservedWorkload> {
     let phase =
         prop::sample::select(vec![ActivePhase::Active, ActivePhase::Activating, ActivePhase::Inactive]);
-    let demand = (0u32..3, prop::option::weighted(0.8, any_time()))
-        .prop_map(|(desired, idle_since)| RequestDemand { desired: desired / 2, idle_since });
+    let demand = (0u32..3, 0u32..2, prop::option::weighted(0.8, any_time()))
+        .prop_map(|(desired, least, idle_since)| RequestDemand { desired: desired / 2, least, idle_since });
     (
         prop_oneof![4 => -1i32..4, 1 => any::<i32>()],
         1i32..3,
@@ -544,7 +579,7 @@ proptest! {
         prop_assert_eq!(observed.probe, Some(true));
         prop_assert_eq!(observed.phase, ActivePhase::Inactive);
         let demand = observed.demand.unwrap();
-        prop_assert_eq!(demand.desired, 0);
+        prop_assert!(demand.desired <= demand.least);
         prop_assert!(is_over(demand.idle_since.unwrap(), settings.stable_window, now));
         prop_assert!(is_over(observed.proxied_since.unwrap(), settings.scale_to_zero_grace_period, now));
         if settings.reachability.is_reachable() {
@@ -567,7 +602,7 @@ proptest! {
             replicas: observed.min_replicas,
             allowed: true,
             scheduled: false,
-            demand: Some(RequestDemand { desired: 0, idle_since: Some(long_ago) }),
+            demand: Some(RequestDemand { desired: 0, least: 0, idle_since: Some(long_ago) }),
             phase: ActivePhase::Inactive,
             phase_since: long_ago,
             proxied_since: Some(long_ago),

@@ -99,6 +99,19 @@ fn serves_request_that_arrives_during_the_write_of_zero() {
     }
 }
 
+/// Half of the pods that are ready is one pod, which neither writer removes.
+#[test]
+fn reaches_zero_from_more_than_one_pod_at_the_minimum() {
+    for scaler in SCALERS {
+        for min_replicas in [2, 5] {
+            let scenario = Scenario { min_replicas, ..two_minutes_of_traffic(scaler, 0.0) };
+            let report = scenario.run(seconds(600)).unwrap();
+            assert_eq!(report.final_size(), 0, "{report}");
+            assert_all_served(&report);
+        }
+    }
+}
+
 #[test]
 fn keeps_minimum_without_scale_to_zero() {
     for scaler in SCALERS {

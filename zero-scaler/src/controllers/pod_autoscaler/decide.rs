@@ -333,7 +333,12 @@ fn sequence_input(
 fn demand(observed: &ObservedWorkload) -> Option<RequestDemand> {
     // Without activators no workload goes to zero, whatever the decision.
     let decision = observed.decision.as_ref().filter(|_| !is_failing_open(observed))?;
-    Some(RequestDemand::new(decision, observed.decision_received?, observed.last_requested))
+    Some(RequestDemand::new(
+        decision,
+        &observed.settings,
+        observed.decision_received?,
+        observed.last_requested,
+    ))
 }
 
 /// When to reconcile a workload again that is idle for the decider and busy for an activator. A
