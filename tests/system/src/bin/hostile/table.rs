@@ -89,6 +89,7 @@ pub(crate) const TABLE: &[Row] = &[
         attack: Attack::SpoofedHeaders,
         ports: &[LEASED, ACTIVATOR_ADMIN, POD_TRAFFIC, POD_ADMIN, POD_STATS],
     },
+    Row { attack: Attack::Reviews, ports: &[API] },
     Row { attack: Attack::Datagrams, ports: &[POD_STATS] },
     Row { attack: Attack::ForgedStatistics, ports: &[ADAPTER_COLLECTOR] },
 ];
