@@ -329,7 +329,7 @@ test-nodes: images cluster-ready ## Test on a cluster of three nodes in three zo
 # Each test installs Rouse itself, in a documented way, and removes it. The HPA has a short period, as in the system tests.
 .PHONY: test-install
 test-install: export HELM := $(HELM)
-test-install: ARGS ?= --skip beside_keda
+test-install: ARGS ?= --skip beside_keda --skip from_previous
 test-install: images cluster-ready $(HELM) ## Test Helm and kustomize on a cluster without Rouse: install, upgrade, uninstall, beside another adapter
 	$(LINTING_CARGO) test $(ALL) --test install --no-run
 	tests/system/on-cluster rouse-install --without-rouse --hpa-sync-period 5s $(UP_FLAGS) -- \
@@ -348,6 +348,23 @@ test-keda: $(KEDA)/kustomization.yaml ## Test beside KEDA 2.21 on one cluster: e
 
 $(KEDA)/kustomization.yaml: tests/system/keda/build tests/system/keda/kustomization.yaml | $(CLUSTER)
 	tests/system/keda/build $(KEDA_VERSION) $(KEDA)
+
+# The images of the version FROM are built once, in a folder of their own.
+export PREVIOUS = $(ROUSE_CACHE)/previous/$(FROM)
+.PHONY: test-upgrade
+test-upgrade: previous ## Test the upgrade from the version FROM=TAG and back, and each part alone at this version (30 minutes)
+	@$(MAKE) test-install ARGS=from_previous UP_FLAGS="--nodes 2 --zones a,b"
+
+.PHONY: previous
+previous:
+	@test -n "$(FROM)" || { echo 'name the version to upgrade from: make test-upgrade FROM=v0.1.0'; exit 1; }
+	@$(MAKE) $(PREVIOUS)/images/zero-scaler.tar
+
+$(PREVIOUS)/images/zero-scaler.tar: | $(CLUSTER)
+	@mkdir -p $(PREVIOUS)/source
+	git archive $(FROM) | tar --extract --directory $(PREVIOUS)/source
+	$(MAKE) --directory $(PREVIOUS)/source images VERSION=0.0.0-previous \
+	  CARGO_TARGET_DIR=$(PREVIOUS)/target IMAGES=$(PREVIOUS)/images CLUSTER=$(CLUSTER)
 
 # One after another. The first run builds each Kubernetes, for nine minutes each.
 KUBERNETES_VERSIONS ?= 1.37 1.36 1.35 1.34 1.33

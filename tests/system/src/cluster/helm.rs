@@ -11,8 +11,8 @@ use crate::cluster::installation::NAMESPACE;
 /// Name of the release.
 const RELEASE: &str = "rouse";
 
-/// The program, and the chart of this repository.
-#[derive(Debug)]
+/// The program, and a chart.
+#[derive(Clone, Debug)]
 pub struct Helm {
     program: OsString,
     chart: PathBuf,
@@ -21,13 +21,19 @@ pub struct Helm {
 // === impl Helm ===
 
 impl Helm {
-    /// The program that the variable HELM names.
+    /// The program that the variable HELM names, with the chart of this repository.
     ///
     /// # Errors
     /// When it is not set.
     pub fn from_environment() -> Result<Self> {
         let program = std::env::var_os("HELM").context("HELM is not set; run make helm")?;
         Ok(Self { program, chart: docs::page::root().join("chart") })
+    }
+
+    /// The same program with another chart.
+    #[must_use]
+    pub fn with_chart(&self, chart: PathBuf) -> Self {
+        Self { program: self.program.clone(), chart }
     }
 
     /// Installs the chart with these further arguments. Returns what Helm prints: the notes.
@@ -44,6 +50,14 @@ impl Helm {
     /// When Helm fails.
     pub async fn upgrade(&self, arguments: &[&str]) -> Result<String> {
         self.run("upgrade", &[&["--reset-then-reuse-values"], arguments].concat()).await
+    }
+
+    /// Returns to a revision of the release; the first is 1.
+    ///
+    /// # Errors
+    /// When Helm fails.
+    pub async fn rollback(&self, revision: u32) -> Result<String> {
+        self.run("rollback", &[&revision.to_string()]).await
     }
 
     /// Uninstalls the release.
@@ -65,7 +79,7 @@ impl Helm {
     async fn run(&self, command: &str, arguments: &[&str]) -> Result<String> {
         let mut helm = Command::new(&self.program);
         helm.args([command, RELEASE, "--namespace", NAMESPACE]).args(arguments);
-        if command != "uninstall" {
+        if !matches!(command, "uninstall" | "rollback") {
             helm.arg(&self.chart);
         }
         let output = helm.output().await.context("run helm")?;

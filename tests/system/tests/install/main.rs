@@ -8,4 +8,5 @@ mod installed;
 mod kustomize;
 mod other_adapter;
 mod release;
+mod upgrade;
 mod webhook;

@@ -10,7 +10,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams, WatchEvent, WatchParams};
 use serde_json::{Value, json};
-use system_tests::cluster::cluster_tool::cluster_tool;
+use system_tests::cluster::cluster_tool::load_image;
 use system_tests::cluster::installation::{API_SERVICE, until_served};
 use system_tests::cluster::kubectl;
 use system_tests::cluster::namespace::TestNamespace;
@@ -44,9 +44,7 @@ impl Keda {
     pub(crate) fn load(client: &Client) -> Result<Self> {
         let folder = std::env::var("KEDA").context("KEDA is not set; run make test-keda")?;
         for image in ["keda", "keda-adapter", "keda-admission-webhooks"] {
-            let file = format!("{folder}/{image}.tar");
-            let loaded = cluster_tool()?.args(["load", &file]).output()?;
-            ensure!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
+            load_image(&format!("{folder}/{image}.tar"))?;
         }
         Ok(Self { client: client.clone(), folder })
     }
