@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use autoscaler::api::ScaleTargetRef;
 use autoscaler::contract::selector::Selector;
+use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::routing::proximity::Proximity;
 use autoscaler::scaling::pod_start::StartCause;
 use autoscaler::settings::SidecarMode;
@@ -107,8 +108,9 @@ pub struct Observation {
 pub struct LeasedPort {
     /// The port of this process.
     pub activator_port: u16,
-    /// The port of the pods' queue-proxies that takes the requests, and probes.
-    pub pod_port: u16,
+    /// The port of the pods' queue-proxies that takes the requests, and probes, as a workloads file
+    /// states it. `None` in a cluster, where each pod declares its own.
+    pub pod_port: Option<u16>,
     /// The app's own port, which pods without a queue-proxy take requests on. Only of a workload
     /// that needs no sidecar.
     pub app_port: Option<AppPort>,
@@ -146,6 +148,8 @@ pub struct Pod {
     pub ending: bool,
     /// Whether it has the label that requests a queue-proxy.
     pub injected: bool,
+    /// The ports of its queue-proxy, if it has one.
+    pub sidecar_ports: SidecarPorts,
     /// Its containers, if it has no queue-proxy.
     pub containers: Option<Containers>,
 }
@@ -171,8 +175,8 @@ pub struct PodEndpoint {
 /// How requests reach a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodRoute {
-    /// By its queue-proxy.
-    QueueProxy,
+    /// By its queue-proxy, which has these ports.
+    QueueProxy(SidecarPorts),
     /// Directly to its app, which may have named ports.
     App(Arc<[NamedPort]>),
 }
@@ -191,7 +195,7 @@ impl Pod {
         let (route, probe) = match (workload.sidecar, &self.containers) {
             // Of a workload that does not need them, pods may still have a queue-proxy.
             (SidecarMode::Required, _) | (SidecarMode::None, None) => {
-                (PodRoute::QueueProxy, Some(PodProbe::QueueProxy))
+                (PodRoute::QueueProxy(self.sidecar_ports), Some(PodProbe::QueueProxy))
             }
             (SidecarMode::None, Some(containers)) => {
                 let ports = workload.app_ports();

@@ -9,6 +9,7 @@ pub mod private_name;
 pub mod protocol;
 pub mod quantity;
 pub mod selector;
+pub mod sidecar_ports;
 
 use std::time::Duration;
 
@@ -63,14 +64,15 @@ pub const PROTOCOL: &str = "autoscaling.rouse.dev/protocol";
 /// `targetPort`.
 pub const QUEUE_PROXY: &str = "queue-proxy";
 
-/// Traffic port of the sidecar: HTTP/1.1 and h2c, or a TCP relay for other protocols.
+/// Default traffic port of the sidecar: HTTP/1.1 and h2c, or a TCP relay for other protocols. A pod may
+/// have others: see [`SidecarPorts`](sidecar_ports::SidecarPorts).
 pub const QUEUE_PROXY_PORT: u16 = 8012;
-/// Statistics port of the sidecar. TCP: `/stat` for the collector and `/metrics` for Prometheus.
+/// Default statistics port of the sidecar. TCP: `/stat` for the collector and `/metrics` for Prometheus.
 /// UDP: the same stat as [datagrams](crate::stats::datagram).
 pub const QUEUE_PROXY_STATS_PORT: u16 = 9090;
 /// Query parameter of `/stat`: the workload's latency objective in microseconds, 0 for none.
 pub const OBJECTIVE_PARAMETER: &str = "objective-micros";
-/// Admin port of the sidecar: `/ready` and `/app-ready` for the kubelet, [`START_DRAIN_PATH`] and
+/// Default admin port of the sidecar: `/ready` and `/app-ready` for the kubelet, [`START_DRAIN_PATH`] and
 /// [`WAIT_FOR_DRAIN_PATH`] for the preStop hooks of sidecar and app. For TCP workloads, activators send probes and tunneled connections
 /// ([`TUNNEL_PATH`]) to it.
 pub const QUEUE_PROXY_ADMIN_PORT: u16 = 8022;
@@ -78,8 +80,6 @@ pub const QUEUE_PROXY_ADMIN_PORT: u16 = 8022;
 pub const QUEUE_PROXY_STATS_PORT_NAME: &str = "queue-stats";
 /// See [`QUEUE_PROXY_STATS_PORT_NAME`].
 pub const QUEUE_PROXY_ADMIN_PORT_NAME: &str = "queue-admin";
-/// The ports of the sidecar, on which no other container of its pod can listen.
-pub const QUEUE_PROXY_PORTS: [u16; 3] = [QUEUE_PROXY_PORT, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_STATS_PORT];
 /// Path on the sidecar's admin port that begins a drain, by POST from the pod itself.
 pub const START_DRAIN_PATH: &str = "/start-drain";
 /// Path on the sidecar's admin port that waits until a drain has ended, and begins none.

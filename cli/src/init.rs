@@ -17,6 +17,7 @@ mod object;
 mod plan;
 mod pod_template;
 mod service;
+mod sidecar_ports;
 
 use std::io::Write;
 

@@ -139,6 +139,18 @@ async fn app_port_of_the_service_is_annotated_where_the_sidecar_would_take_anoth
 }
 
 #[tokio::test]
+async fn sidecar_gets_another_port_where_the_app_has_one_of_its_own() {
+    let api = shop();
+    let mut deployment = api.get(DEPLOYMENT).unwrap();
+    deployment["spec"]["template"]["spec"]["containers"][0]["ports"] =
+        json!([{"containerPort": 8080}, {"name": "metrics", "containerPort": 9090}]);
+    api.put(DEPLOYMENT, deployment);
+    let objects = objects(&api, &["--step", "pods"]).await;
+    let annotations = &objects[0]["spec"]["template"]["metadata"]["annotations"];
+    assert_eq!(annotations, &json!({"autoscaling.rouse.dev/sidecar-stats-port": "19090"}));
+}
+
+#[tokio::test]
 async fn refuses_what_has_no_single_usable_service_with_the_fix() {
     let api = shop();
     put_service(&api, "web-admin", json!([{"port": 81}]));

@@ -116,7 +116,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let collector_thread = workers::start_thread("collector", end.clone())?;
     let datagrams = {
         let _runtime = collector_thread.enter();
-        StatDatagrams::bind(args.pod_stats_port)
+        StatDatagrams::bind()
     };
     let scraper = StatsScraper {
         collector: collector.clone(),
@@ -124,7 +124,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         pod_reports: pod_reports.clone(),
         resources: resources.clone(),
         pods: pods.clone(),
-        client: ScrapeClient::new(args.pod_stats_port, Some(datagrams.clone())),
+        client: ScrapeClient::new(Some(datagrams.clone())),
         workloads: workloads.clone(),
         metrics: metrics.clone(),
     };

@@ -4,9 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use autoscaler::contract::{
-    ADMIN_PORT, API_PORT, QUEUE_PROXY_STATS_PORT, STATS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE,
-};
+use autoscaler::contract::{ADMIN_PORT, API_PORT, STATS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
 use autoscaler::settings::parse_duration;
 use clap::Parser;
 
@@ -50,9 +48,6 @@ pub struct Args {
     /// Port for the activators' pushes, the decision stream and forwarded queries.
     #[arg(long, env = "ROUSE_STATS_PORT", default_value_t = STATS_PORT)]
     pub stats_port: u16,
-    /// Stats port of the sidecars. For tests on one machine.
-    #[arg(long, env = "ROUSE_POD_STATS_PORT", default_value_t = QUEUE_PROXY_STATS_PORT)]
-    pub pod_stats_port: u16,
     /// Accept clients of the stats port without a token. For tests on one machine.
     #[arg(long, env = "ROUSE_OPEN_STATS_PORT")]
     pub open_stats_port: bool,

@@ -63,7 +63,7 @@ impl Loop {
             ..support::workload()
         };
         let target_milli = workload.target_milli;
-        let adapter = Adapter::start(Setup { workload, ..Setup::alone(1).await });
+        let adapter = Adapter::start(Setup { workload, ..Setup::alone().await });
         let mut this = Self { adapter, target_milli, pods: 0, second: 0 };
         this.scale((LOAD / user_target).ceil() as usize);
         this

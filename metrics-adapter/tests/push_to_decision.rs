@@ -25,7 +25,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 
 #[tokio::test]
 async fn decides_on_the_first_request_at_once_despite_invalid_frames() {
-    let adapter = Adapter::start(Setup::alone(1).await);
+    let adapter = Adapter::start(Setup::alone().await);
     let mut reader = adapter.connect("/decisions").await;
     assert_eq!(event(&mut reader).await, DecisionEvent::Snapshot(vec![]));
     // After the first tick, so that only a poke can lead to a decision this early.
@@ -66,7 +66,7 @@ async fn decides_on_the_first_request_at_once_despite_invalid_frames() {
 
 #[tokio::test]
 async fn reported_wake_and_decided_sizes_are_in_the_history() {
-    let adapter = Adapter::start(Setup::alone(1).await);
+    let adapter = Adapter::start(Setup::alone().await);
     let mut reader = adapter.connect("/decisions").await;
     let mut activator = adapter.connect("/push").await;
     event(&mut reader).await;
@@ -119,9 +119,11 @@ async fn records_stats_of_scraped_pods() {
         }),
     );
     tokio::spawn(async move { axum::serve(pod, router).await });
-    let adapter = Adapter::start(Setup::alone(port).await);
+    let adapter = Adapter::start(Setup::alone().await);
+    let ports = [serde_json::json!({"name": "queue-stats", "containerPort": port})];
     let object = serde_json::json!({
         "metadata": {"name": "web-1", "namespace": "shop", "labels": {"app": "web"}},
+        "spec": {"containers": [], "initContainers": [{"name": "queue-proxy", "ports": ports}]},
         "status": {"phase": "Running", "podIP": "127.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
     });
     adapter.pods.apply(Event::Apply(serde_json::from_value(object).unwrap()));
@@ -149,7 +151,7 @@ async fn only_activators_push_and_only_zero_scalers_subscribe() {
     });
     let reviewer = Arc::new(KubernetesReviewer::new(cluster.client()));
     let guard = TokenGuard::new(reviewer, "rouse-system", STATS_AUDIENCE);
-    let adapter = Adapter::start(Setup { guard, ..Setup::alone(1).await });
+    let adapter = Adapter::start(Setup { guard, ..Setup::alone().await });
     for (path, token, expected) in [
         ("/push", Some("rouse-system:activator"), 101),
         ("/push", Some("rouse-system:zero-scaler"), 403),

@@ -42,7 +42,7 @@ struct Replica {
 
 impl Replica {
     async fn start(cluster: &FakeApi, pod: &str) -> Self {
-        let setup = Setup::alone(1).await;
+        let setup = Setup::alone().await;
         let identity = identity(pod, 0, setup.listener.local_addr().unwrap());
         let resign = CancellationToken::new();
         let lease = Lease::new(cluster.client(), "rouse-system", "metrics-adapter", &identity);
@@ -154,7 +154,7 @@ async fn forwarded_queries_need_the_token_of_a_metrics_adapter() {
     });
     let reviewer = Arc::new(KubernetesReviewer::new(cluster.client()));
     let guard = TokenGuard::new(reviewer, "rouse-system", STATS_AUDIENCE);
-    let leader = Adapter::start(Setup { guard, ..Setup::alone(1).await });
+    let leader = Adapter::start(Setup { guard, ..Setup::alone().await });
     let address = leader.url.trim_start_matches("ws://").parse().unwrap();
     let file = std::env::temp_dir().join(format!("replicas-{}", std::process::id()));
     for (token, expected) in [

@@ -5,7 +5,7 @@
 //! annotation.
 
 use std::ffi::{OsStr, OsString};
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{AddrParseError, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -37,16 +37,17 @@ pub struct Args {
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// Address for the pod's traffic (HTTP/1.1 and h2c).
-    #[arg(long, env = "QUEUE_PROXY_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_PORT))]
+    /// Address for the pod's traffic (HTTP/1.1 and h2c). A port alone is one of all addresses, here and
+    /// for the next two.
+    #[arg(long, env = "QUEUE_PROXY_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_PORT), value_parser = parse_listen)]
     pub listen: SocketAddr,
 
     /// Address for /stat and /metrics.
-    #[arg(long, env = "QUEUE_PROXY_STATS_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_STATS_PORT))]
+    #[arg(long, env = "QUEUE_PROXY_STATS_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_STATS_PORT), value_parser = parse_listen)]
     pub stats_listen: SocketAddr,
 
     /// Address for /ready, /app-ready, /start-drain and /wait-for-drain.
-    #[arg(long, env = "QUEUE_PROXY_ADMIN_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_ADMIN_PORT))]
+    #[arg(long, env = "QUEUE_PROXY_ADMIN_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_ADMIN_PORT), value_parser = parse_listen)]
     pub admin_listen: SocketAddr,
 
     /// Address of the app.
@@ -218,6 +219,11 @@ fn any_address(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))
 }
 
+/// An address with a port, or a port of all addresses.
+fn parse_listen(text: &str) -> Result<SocketAddr, AddrParseError> {
+    text.parse::<u16>().map_or_else(|_| text.parse(), |port| Ok(any_address(port)))
+}
+
 fn ignoring_empty_variables(
     command: clap::Command,
     variable: impl Fn(&OsStr) -> Option<OsString>,
@@ -268,6 +274,14 @@ mod tests {
     }
 
     #[test]
+    fn port_alone_listens_on_all_addresses() {
+        let args =
+            parse(&["--listen=18012", "--stats-listen=127.0.0.1:19090", "--admin-listen=18022"]).unwrap();
+        assert_eq!((args.listen, args.admin_listen), (any_address(18012), any_address(18022)));
+        assert_eq!(args.stats_listen.to_string(), "127.0.0.1:19090");
+    }
+
+    #[test]
     fn reads_settings_beside_the_subcommand() {
         assert_eq!(parse(&[]).unwrap().command, None);
         let args = parse(&["--admin-listen=0.0.0.0:8100", "start-drain"]).unwrap();
@@ -288,6 +302,8 @@ mod tests {
             "--container-concurrency=-1",
             "--drain-timeout=soon",
             "--upstream=app",
+            "--listen=65536",
+            "--listen=localhost",
             "--queue-depth=",
             "--protocol=udp",
             "--no-wake=get /",

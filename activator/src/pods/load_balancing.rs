@@ -45,7 +45,8 @@ mod tests {
 
     fn pods(proximities: [Proximity; 4]) -> Vec<Arc<PodTracker>> {
         let pod = |(i, proximity): (u8, Proximity)| {
-            let (uid, ip, route) = (i.to_string(), [10, 0, 0, i].into(), PodRoute::QueueProxy);
+            let (uid, ip, route) =
+                (i.to_string(), [10, 0, 0, i].into(), PodRoute::QueueProxy(Default::default()));
             let endpoint = PodEndpoint { uid, ip, proximity, ready: true, route, probe: None };
             Arc::new(PodTracker::new(endpoint, Instant::now()))
         };

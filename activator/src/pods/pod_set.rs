@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     fn endpoint(ip: u8, ready: bool) -> PodEndpoint {
-        let (route, probe) = (PodRoute::QueueProxy, Some(PodProbe::QueueProxy));
+        let (route, probe) = (PodRoute::QueueProxy(Default::default()), Some(PodProbe::QueueProxy));
         let (uid, ip, proximity) = (format!("uid-{ip}"), [10, 0, 0, ip].into(), Proximity::default());
         PodEndpoint { uid, ip, proximity, ready, route, probe }
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
+use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::contract::{PROXIED_HEADER, PROXIED_WITHOUT_UID};
 use autoscaler::routing::proximity::Proximity;
 use http::header::HeaderName;
@@ -41,8 +42,8 @@ pub struct PodTracker {
 /// What takes the requests in the pod.
 #[derive(Debug)]
 enum Destination {
-    /// The uid as the value of [`PROXIED_HEADER`].
-    QueueProxy(HeaderValue),
+    /// With the uid as the value of [`PROXIED_HEADER`].
+    QueueProxy { uid: HeaderValue, ports: SidecarPorts },
     /// The app itself, with its named ports.
     App(Arc<[NamedPort]>),
 }
@@ -53,7 +54,9 @@ impl PodTracker {
     /// A pod with an address that was just seen.
     pub fn new(endpoint: PodEndpoint, now: Instant) -> Self {
         let destination = match endpoint.route {
-            PodRoute::QueueProxy => Destination::QueueProxy(proxied_value(&endpoint.uid)),
+            PodRoute::QueueProxy(ports) => {
+                Destination::QueueProxy { uid: proxied_value(&endpoint.uid), ports }
+            }
             PodRoute::App(ports) => Destination::App(ports),
         };
         Self {
@@ -71,13 +74,14 @@ impl PodTracker {
 
     /// Whether requests pass its queue-proxy.
     pub fn has_queue_proxy(&self) -> bool {
-        matches!(self.destination, Destination::QueueProxy(_))
+        matches!(self.destination, Destination::QueueProxy { .. })
     }
 
     /// Where requests to the Service's port go; `None` if the pod has no port of the name.
     pub fn address(&self, port: &LeasedPort) -> Option<SocketAddr> {
         let number = match (&self.destination, &port.app_port) {
-            (Destination::QueueProxy(_), _) | (Destination::App(_), None) => port.pod_port,
+            (Destination::QueueProxy { ports, .. }, _) => sidecar_port(ports, port),
+            (Destination::App(_), None) => port.pod_port?,
             (Destination::App(_), Some(AppPort::Number(number))) => *number,
             (Destination::App(ports), Some(AppPort::Name(name))) => {
                 ports.iter().find(|port| port.name == *name)?.number
@@ -86,12 +90,19 @@ impl PodTracker {
         Some(SocketAddr::new(self.ip, number))
     }
 
+    /// Where its queue-proxy answers probes, given a port of the workload; `None` without a
+    /// queue-proxy.
+    pub fn queue_proxy(&self, port: Option<&LeasedPort>) -> Option<SocketAddr> {
+        let Destination::QueueProxy { ports, .. } = &self.destination else { return None };
+        Some(SocketAddr::new(self.ip, port.map_or(ports.traffic, |port| sidecar_port(ports, port))))
+    }
+
     /// Marks a request with these headers as one of this process for this pod. A queue-proxy of
     /// another pod refuses it. An app gets no header of ours, also if the request was meant for
     /// another pod before.
     pub(crate) fn mark(&self, headers: &mut HeaderMap) {
         match &self.destination {
-            Destination::QueueProxy(uid) => {
+            Destination::QueueProxy { uid, .. } => {
                 headers.insert(PROXIED, uid.clone());
             }
             Destination::App(_) => {
@@ -148,6 +159,10 @@ impl PodTracker {
     }
 }
 
+fn sidecar_port(ports: &SidecarPorts, port: &LeasedPort) -> u16 {
+    port.pod_port.unwrap_or_else(|| ports.for_protocol(port.protocol))
+}
+
 /// A pod of a workloads file may have no uid.
 fn proxied_value(uid: &str) -> HeaderValue {
     let value = HeaderValue::from_str(uid).ok().filter(|value| !value.is_empty());
@@ -170,18 +185,22 @@ mod tests {
     }
 
     fn port(app_port: Option<AppPort>) -> LeasedPort {
-        LeasedPort { activator_port: 20001, pod_port: 8012, app_port, protocol: Protocol::Http }
+        LeasedPort { activator_port: 20001, pod_port: None, app_port, protocol: Protocol::Http }
+    }
+
+    fn by_queue_proxy() -> PodRoute {
+        PodRoute::QueueProxy(SidecarPorts { traffic: 18012, admin: 18022, stats: 19090 })
     }
 
     #[test]
     fn port_is_that_of_the_queue_proxy_or_of_the_app() {
         let named = [NamedPort { name: "http".into(), number: 3000 }];
-        let (proxied, app) = (tracker(PodRoute::QueueProxy), tracker(PodRoute::App(named.into())));
+        let (proxied, app) = (tracker(by_queue_proxy()), tracker(PodRoute::App(named.into())));
         for (app_port, of_proxied, of_app) in [
-            (None, Some(8012), Some(8012)),
-            (Some(AppPort::Number(8080)), Some(8012), Some(8080)),
-            (Some(AppPort::Name("http".into())), Some(8012), Some(3000)),
-            (Some(AppPort::Name("grpc".into())), Some(8012), None),
+            (None, Some(18012), None),
+            (Some(AppPort::Number(8080)), Some(18012), Some(8080)),
+            (Some(AppPort::Name("http".into())), Some(18012), Some(3000)),
+            (Some(AppPort::Name("grpc".into())), Some(18012), None),
         ] {
             let port = port(app_port);
             let number = |pod: &PodTracker| pod.address(&port).map(|address| address.port());
@@ -190,9 +209,23 @@ mod tests {
     }
 
     #[test]
+    fn probes_and_tcp_connections_reach_the_ports_that_the_pod_declares() {
+        let (pod, app) = (tracker(by_queue_proxy()), tracker(PodRoute::App([].into())));
+        let tcp = LeasedPort { protocol: Protocol::Tcp, ..port(None) };
+        let of_file = LeasedPort { pod_port: Some(7000), ..port(None) };
+        for (port, expected) in
+            [(None, 18012), (Some(&port(None)), 18012), (Some(&tcp), 18022), (Some(&of_file), 7000)]
+        {
+            assert_eq!(pod.queue_proxy(port).map(|address| address.port()), Some(expected), "{port:?}");
+            assert_eq!(app.queue_proxy(port), None);
+        }
+        assert_eq!(pod.address(&tcp).map(|address| address.port()), Some(18022));
+    }
+
+    #[test]
     fn app_gets_no_header_that_was_set_for_another_pod() {
         let mut headers = HeaderMap::new();
-        tracker(PodRoute::QueueProxy).mark(&mut headers);
+        tracker(by_queue_proxy()).mark(&mut headers);
         assert_eq!(headers[PROXIED_HEADER], "a1");
         tracker(PodRoute::App([].into())).mark(&mut headers);
         assert!(headers.is_empty());

@@ -36,7 +36,7 @@ const USER_AGENT: &str = "kube-probe/rouse-activator";
 struct PodProber<'a> {
     forwarder: &'a Forwarder,
     pod: &'a PodTracker,
-    queue_proxy: SocketAddr,
+    queue_proxy: Option<SocketAddr>,
     /// Successes in a row, by container.
     streaks: Vec<u32>,
 }
@@ -47,7 +47,7 @@ struct PodProber<'a> {
 pub async fn probe_until_ready(
     forwarder: &Forwarder,
     pod: &PodTracker,
-    queue_proxy: SocketAddr,
+    queue_proxy: Option<SocketAddr>,
     wanted: impl Fn() -> bool,
 ) -> bool {
     let start = Instant::now();
@@ -74,7 +74,7 @@ impl PodProber<'_> {
     }
 
     async fn queue_proxy_answers(&self) -> bool {
-        let address = self.queue_proxy;
+        let Some(address) = self.queue_proxy else { return false };
         match tokio::time::timeout(PROBE_TIMEOUT, self.forwarder.probe(self.pod, address)).await {
             Ok(Ok(())) => return true,
             Ok(Err(error)) => tracing::trace!(%address, %error, "probe failed, retrying"),

@@ -7,14 +7,13 @@
 //!
 //! Knative calls this the revision throttler.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use autoscaler::Key;
-use autoscaler::contract::QUEUE_PROXY_PORT;
 use autoscaler::routing::slot_lending::SlotMessage;
 use autoscaler::scaling::pod_start::StartCause;
 use autoscaler::stats::WakeReport;
@@ -339,7 +338,7 @@ impl WorkloadThrottler {
     #[tracing::instrument(level = "debug", skip_all, fields(workload = %self.key, pod = %pod.ip))]
     async fn probe(self: Arc<Self>, pod: Arc<PodTracker>) {
         loop {
-            let queue_proxy = SocketAddr::new(pod.ip, self.probe_port());
+            let queue_proxy = pod.queue_proxy(self.workload.load().ports.first());
             let verified = tokio::select! {
                 () = pod.removed() => return,
                 verified = prober::probe_until_ready(&self.context.prober, &pod, queue_proxy, || self.is_wanted()) => verified,
@@ -357,10 +356,6 @@ impl WorkloadThrottler {
             // It may have got a probe since, while it still counted as probed.
             return self.probe_if_wanted();
         }
-    }
-
-    fn probe_port(&self) -> u16 {
-        self.workload.load().ports.first().map_or(QUEUE_PROXY_PORT, |port| port.pod_port)
     }
 
     fn is_wanted(&self) -> bool {

@@ -1,10 +1,11 @@
-//! What the containers of a pod without a queue-proxy declare: their ports, and their probes.
+//! What the containers of a pod declare: their ports and, of a pod without a queue-proxy, their probes.
 //!
 //! The types have the field names of a Pod's spec, of which they are the part that an activator
 //! reads. [`Containers`] is what is kept of them.
 
 use std::sync::Arc;
 
+use autoscaler::contract::sidecar_ports::SidecarPorts;
 use serde::{Deserialize, Serialize};
 
 /// The containers of one pod that run beside each other: app containers, and init containers that
@@ -197,6 +198,13 @@ impl Container {
                 self.ports.iter().find(|port| port.is_named(name)).map(|p| p.container_port)
             }
         }
+    }
+
+    /// Its ports, if it is a queue-proxy.
+    pub fn sidecar_ports(&self) -> SidecarPorts {
+        SidecarPorts::declared(
+            self.ports.iter().filter_map(|port| Some((port.name.as_deref()?, port.container_port))),
+        )
     }
 
     /// Whether it declares the port.

@@ -140,7 +140,7 @@ mod tests {
     fn without_sidecar(port: &str) -> Workload {
         let app_port = Some(AppPort::Name(port.into()));
         let port =
-            LeasedPort { activator_port: 20001, pod_port: 8012, app_port, protocol: Default::default() };
+            LeasedPort { activator_port: 20001, pod_port: None, app_port, protocol: Default::default() };
         Workload { sidecar: SidecarMode::None, ports: vec![port], ..workload("app=web") }
     }
 
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn endpoint(ip: &str) -> Option<PodEndpoint> {
-        let (route, probe) = (PodRoute::QueueProxy, Some(PodProbe::QueueProxy));
+        let (route, probe) = (PodRoute::QueueProxy(Default::default()), Some(PodProbe::QueueProxy));
         let (uid, ip, proximity) = ("1".into(), ip.parse().unwrap(), Proximity::default());
         Some(PodEndpoint { uid, ip, proximity, ready: false, route, probe })
     }

@@ -1,8 +1,8 @@
 //! Changes from the Kubernetes API: a watch of ServerlessServices, one of labelled pods, and one of
 //! unlabelled pods in each namespace that has a workload without a sidecar.
 //!
-//! Of a pod only labels, node, address, state, and of one without a queue-proxy its ports and probes are
-//! kept; the rest is dropped while it is decoded. After a broken watch, all objects are listed
+//! Of a pod only labels, node, address, state, the ports of its queue-proxy, and of one without that its
+//! ports and probes are kept; the rest is dropped while it is decoded. After a broken watch, all objects are listed
 //! again, and those that are missing are reported as deleted. An object that can no longer be
 //! decoded stays as it was last decoded, so its requests are still served. The objects can be
 //! persisted in files, so that an activator that restarts while the API server is unavailable
@@ -18,12 +18,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::Key;
 use autoscaler::api::{NoWakeSpec, PodObservation, PortLease, RequestTimeouts, ServerlessService, SksMode};
 use autoscaler::contract::selector::Selector;
-use autoscaler::contract::{INJECT_LABEL, LEASED_PORTS, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_PORT};
+use autoscaler::contract::{INJECT_LABEL, LEASED_PORTS};
 use autoscaler::routing::proximity::Location;
 use autoscaler::settings::SidecarMode;
-use autoscaler::{Key, Protocol};
 use futures::{Stream, StreamExt, pin_mut};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
@@ -183,16 +183,8 @@ fn workload(service: &ServerlessService) -> Workload {
 }
 
 fn leased_port(lease: &PortLease, sidecar: SidecarMode) -> LeasedPort {
-    let (pod_port, app_port) = match sidecar {
-        SidecarMode::Required => (lease.pod_port, None),
-        SidecarMode::None => (QUEUE_PROXY_PORT, Some(app_port(lease))),
-    };
-    let pod_port = match lease.protocol {
-        Protocol::Http => pod_port,
-        // On its admin port, the queue-proxy can distinguish our connections from those of clients.
-        Protocol::Tcp => QUEUE_PROXY_ADMIN_PORT,
-    };
-    LeasedPort { activator_port: lease.activator_port, pod_port, app_port, protocol: lease.protocol }
+    let app_port = (!sidecar.is_required()).then(|| app_port(lease));
+    LeasedPort { activator_port: lease.activator_port, pod_port: None, app_port, protocol: lease.protocol }
 }
 
 fn timeouts(spec: RequestTimeouts) -> Timeouts {

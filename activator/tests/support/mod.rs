@@ -298,7 +298,7 @@ pub fn without_sidecar(workload: &mut Workload) {
 }
 
 fn lease(activator_port: u16, pod_port: u16) -> LeasedPort {
-    LeasedPort { activator_port, pod_port, app_port: None, protocol: Protocol::Http }
+    LeasedPort { activator_port, pod_port: Some(pod_port), app_port: None, protocol: Protocol::Http }
 }
 
 /// A response, read to its end.

@@ -129,7 +129,6 @@ reasons! {
     TargetPortNotFound: "ServerlessService/Ready",
         "The pods have no sidecar, and no container of a pod has a port of the name that a port of the Service leads to.",
         "Add the port to the container, or set targetPort to its number.";
-    SidecarPortDiffers: "ServerlessService/Ready", "Pods declare the port queue-proxy with another number than 8012.", "Set it to 8012.";
     PortsExhausted: "ServerlessService/Ready", "All activator ports are leased, or rest after a lease. The workload is served by its pods and stays above zero.",
         "Delete workloads or Service ports that are not needed.";
     ForeignEndpoints: "ServerlessService/Ready",
@@ -157,8 +156,11 @@ reasons! {
         "The rules of no-wake differ between the HPA or PodAutoscaler and the pods, so requests that one of the two counts keep the workload above zero.",
         "Annotate both with the same rules; the pods need a restart.";
     AppPortTaken: "PodAutoscaler/Degraded, event on PodAutoscaler",
-        "A container of the pods declares a port on which their sidecar listens (8012, 8022 or 9090), so one of the two does not start.",
-        "Let the app listen on another port, or annotate the HPA with autoscaling.rouse.dev/sidecar: \"false\" and remove the label inject.";
+        "A container of the pods declares a port on which their sidecar listens (by default 8012, 8022 and 9090), so one of the two does not start.",
+        "Choose another port for the sidecar by the annotation that the message names, let the app listen on another port, or annotate the HPA with autoscaling.rouse.dev/sidecar: \"false\" and remove the label inject.";
+    InvalidSidecarPort: "PodAutoscaler/Degraded, event on PodAutoscaler",
+        "An annotation of the pods that chooses a port of their sidecar is no port, or two ports are the same, so no pod starts.",
+        "Annotate the pods with sidecar-port, sidecar-admin-port and sidecar-stats-port as three different ports, or remove them.";
     HostNetwork: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "The pods have hostNetwork: true and a sidecar, which has ports of their node: a node fits one such pod.",
         "Remove hostNetwork, or annotate the HPA with autoscaling.rouse.dev/sidecar: \"false\" and remove the label inject.";

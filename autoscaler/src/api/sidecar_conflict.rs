@@ -8,7 +8,9 @@
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 
 use super::reasons::Reason;
-use crate::contract::{GROUP, INJECT_LABEL, QUEUE_PROXY, QUEUE_PROXY_PORTS};
+use super::sidecar_ports::sidecar_ports_of_template;
+use crate::contract::sidecar_ports::{SidecarPorts, SidecarPortsError};
+use crate::contract::{GROUP, INJECT_LABEL, QUEUE_PROXY};
 
 /// Label of nodes with their operating system.
 const NODE_OS: &str = "kubernetes.io/os";
@@ -17,15 +19,19 @@ const WINDOWS: &str = "windows";
 /// A property of a pod template that the sidecar does not work with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SidecarConflict {
+    /// The sidecar cannot listen on the ports that annotations of the pods choose.
+    InvalidPorts(SidecarPortsError),
     /// A container declares a port of the sidecar.
     Port {
         /// The container.
         container: String,
         /// The port.
         port: u16,
+        /// The annotation that chooses another one for the sidecar.
+        annotation: &'static str,
     },
     /// The pods share the ports of their node.
-    HostNetwork,
+    HostNetwork(SidecarPorts),
     /// The pods are for nodes with Windows.
     Windows,
 }
@@ -36,16 +42,19 @@ impl SidecarConflict {
     /// All conflicts of a template, those that keep every pod from starting first.
     pub fn all(template: &PodTemplateSpec) -> Vec<Self> {
         let Some(spec) = &template.spec else { return Vec::new() };
+        let ports = sidecar_ports_of_template(template);
         let windows = is_for_windows(spec).then_some(Self::Windows);
-        let host_network = spec.host_network.unwrap_or(false).then_some(Self::HostNetwork);
-        windows.into_iter().chain(taken_ports(spec)).chain(host_network).collect()
+        let invalid = ports.validate().err().map(Self::InvalidPorts);
+        let host_network = spec.host_network.unwrap_or(false).then_some(Self::HostNetwork(ports));
+        windows.into_iter().chain(invalid).chain(taken_ports(spec, ports)).chain(host_network).collect()
     }
 
     /// Its reason in conditions and findings.
     pub fn reason(&self) -> Reason {
         match self {
+            Self::InvalidPorts(_) => Reason::InvalidSidecarPort,
             Self::Port { .. } => Reason::AppPortTaken,
-            Self::HostNetwork => Reason::HostNetwork,
+            Self::HostNetwork(_) => Reason::HostNetwork,
             Self::Windows => Reason::WindowsPods,
         }
     }
@@ -53,13 +62,13 @@ impl SidecarConflict {
     /// What is wrong, as a clause about the pods.
     pub fn problem(&self) -> String {
         match self {
-            Self::Port { container, port } => {
+            Self::InvalidPorts(error) => format!("{error}, so no pod starts"),
+            Self::Port { container, port, .. } => {
                 format!(
                     "container {container} declares port {port}, on which the sidecar listens in the same pod"
                 )
             }
-            Self::HostNetwork => {
-                let [traffic, admin, stats] = QUEUE_PROXY_PORTS;
+            Self::HostNetwork(SidecarPorts { traffic, admin, stats }) => {
                 format!(
                     "the pods have hostNetwork: true, so the sidecar's ports {traffic}, {admin} and {stats} are the \
                      node's: a node fits one such pod, and other programs there may have the ports"
@@ -75,10 +84,14 @@ impl SidecarConflict {
             "annotate the HPA or PodAutoscaler with {GROUP}/sidecar: \"false\" and remove the label {INJECT_LABEL}"
         );
         match self {
-            Self::Port { port, .. } => {
-                format!("let the app listen on another port than {port} and declare that one, or {without}")
+            Self::InvalidPorts(_) => {
+                "annotate the pods with three different ports for the sidecar, or with none".to_owned()
             }
-            Self::HostNetwork => format!("remove hostNetwork, or {without}"),
+            Self::Port { annotation, .. } => format!(
+                "annotate the pods with {annotation}: \"PORT\" for another port of the sidecar, let the app listen on \
+                 another one and declare that, or {without}"
+            ),
+            Self::HostNetwork(_) => format!("remove hostNetwork, or {without}"),
             Self::Windows => without,
         }
     }
@@ -90,14 +103,15 @@ fn is_for_windows(spec: &PodSpec) -> bool {
 }
 
 /// The first one of each container. A port without a protocol is TCP.
-fn taken_ports(spec: &PodSpec) -> impl Iterator<Item = SidecarConflict> + '_ {
+fn taken_ports(spec: &PodSpec, ports: SidecarPorts) -> impl Iterator<Item = SidecarConflict> + '_ {
     let apps = spec.containers.iter().filter(|container| container.name != QUEUE_PROXY);
-    apps.filter_map(|app| {
-        let ports = app.ports.iter().flatten();
-        let tcp = ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"));
+    apps.filter_map(move |app| {
+        let declared = app.ports.iter().flatten();
+        let tcp = declared.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"));
         let numbers: Vec<i32> = tcp.map(|port| port.container_port).collect();
-        let port = QUEUE_PROXY_PORTS.into_iter().find(|port| numbers.contains(&i32::from(*port)))?;
-        Some(SidecarConflict::Port { container: app.name.clone(), port })
+        let port = ports.all().into_iter().find(|port| numbers.contains(&i32::from(*port)))?;
+        let (container, annotation) = (app.name.clone(), ports.annotation_of(port));
+        Some(SidecarConflict::Port { container, port, annotation })
     })
 }
 
@@ -106,9 +120,15 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::contract::sidecar_ports::{ADMIN_PORT, STATS_PORT};
 
     fn conflicts(spec: Value) -> Vec<SidecarConflict> {
-        SidecarConflict::all(&serde_json::from_value(json!({"spec": spec})).unwrap())
+        annotated(json!({}), spec)
+    }
+
+    fn annotated(annotations: Value, spec: Value) -> Vec<SidecarConflict> {
+        let template = json!({"metadata": {"annotations": annotations}, "spec": spec});
+        SidecarConflict::all(&serde_json::from_value(template).unwrap())
     }
 
     #[test]
@@ -117,7 +137,8 @@ mod tests {
             conflicts(json!({"containers": [{"name": "app"}, {"name": name, "ports": ports}]}))
         };
         let metrics = json!([{"containerPort": 8080}, {"containerPort": 9090}]);
-        let expected = SidecarConflict::Port { container: "exporter".to_owned(), port: 9090 };
+        let (container, annotation) = ("exporter".to_owned(), STATS_PORT);
+        let expected = SidecarConflict::Port { container, port: 9090, annotation };
         assert_eq!(containers(metrics.clone(), "exporter"), [expected]);
         assert_eq!(containers(metrics, QUEUE_PROXY), [], "the sidecar's own");
         assert_eq!(containers(json!([{"containerPort": 8012, "protocol": "UDP"}]), "exporter"), []);
@@ -131,11 +152,32 @@ mod tests {
     fn finds_pods_of_windows_and_of_the_network_of_nodes() {
         assert_eq!(
             conflicts(json!({"containers": [], "hostNetwork": true, "os": {"name": "windows"}})),
-            [SidecarConflict::Windows, SidecarConflict::HostNetwork]
+            [SidecarConflict::Windows, SidecarConflict::HostNetwork(SidecarPorts::default())]
         );
         let selector = json!({"containers": [], "nodeSelector": {"kubernetes.io/os": "windows"}});
         assert_eq!(conflicts(selector), [SidecarConflict::Windows]);
         let linux = json!({"containers": [], "hostNetwork": false, "os": {"name": "linux"}});
         assert_eq!(conflicts(linux), []);
+    }
+
+    #[test]
+    fn chosen_ports_free_those_of_the_app() {
+        let app = json!({"containers": [{"name": "app", "ports": [{"containerPort": 9090}]}]});
+        assert_eq!(annotated(json!({STATS_PORT: "19090"}), app.clone()), []);
+        let taken = annotated(json!({STATS_PORT: "19090", ADMIN_PORT: "9090"}), app.clone());
+        let (container, annotation) = ("app".to_owned(), ADMIN_PORT);
+        assert_eq!(taken, [SidecarConflict::Port { container, port: 9090, annotation }]);
+        let invalid = SidecarConflict::InvalidPorts(SidecarPortsError::Invalid(STATS_PORT));
+        assert_eq!(annotated(json!({STATS_PORT: "stats"}), app), [invalid]);
+    }
+
+    #[test]
+    fn sidecar_in_the_template_has_the_ports_that_it_declares() {
+        let sidecar =
+            json!({"name": "queue-proxy", "ports": [{"name": "queue-stats", "containerPort": 9091}]});
+        let app = |port| json!({"name": "app", "ports": [{"containerPort": port}]});
+        let spec = |port| json!({"containers": [app(port)], "initContainers": [sidecar]});
+        assert_eq!(annotated(json!({STATS_PORT: "9090"}), spec(9090)), [], "it was not injected");
+        assert_eq!(conflicts(spec(9091)).len(), 1);
     }
 }

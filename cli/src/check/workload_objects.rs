@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::api::{PodAutoscaler, Scaler};
+use autoscaler::api::{PodAutoscaler, Scaler, sidecar_ports_of_template};
+use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY, SCALE_TO_ZERO};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -89,6 +90,11 @@ impl WorkloadObjects {
     pub fn needs_injection(&self) -> bool {
         self.has_sidecar
             && self.template.as_ref().is_some_and(|it| is_labelled(it) && !has_written_sidecar(it))
+    }
+
+    /// The ports of the sidecar in its pods.
+    pub fn sidecar_ports(&self) -> SidecarPorts {
+        self.template.as_ref().map(sidecar_ports_of_template).unwrap_or_default()
     }
 
     /// Labels of its pods' template.

@@ -1,5 +1,5 @@
-//! The change of the pod template: the label that requests the sidecar, and the app's port where
-//! the sidecar would not find it.
+//! The change of the pod template: the label that requests the sidecar, the app's port where the
+//! sidecar would not find it, and other ports of the sidecar where the app has them.
 
 use autoscaler::contract::{GROUP, INJECT_LABEL, QUEUE_PROXY};
 use serde_json::{Value, json};
@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::app_port::AppPort;
 use super::change::{Change, Step};
 use super::object::{applicable, items, merge, name, namespace, patch_command, text};
+use super::sidecar_ports::free_ports;
 
 /// `None` if the template has the sidecar and the port already.
 pub(super) fn change(target: &Value, app_port: AppPort) -> Option<Change> {
@@ -21,6 +22,9 @@ pub(super) fn change(target: &Value, app_port: AppPort) -> Option<Change> {
     }
     if let AppPort::Other(port) = app_port {
         merge(&mut metadata, &json!({"annotations": {format!("{GROUP}/app-port"): port.to_string()}}));
+    }
+    for (annotation, port) in if is_written { Vec::new() } else { free_ports(template, app_port) } {
+        merge(&mut metadata, &json!({"annotations": {annotation: port.to_string()}}));
     }
     if metadata.as_object().is_none_or(serde_json::Map::is_empty) {
         return None;

@@ -1,11 +1,12 @@
 //! The Service of a target, and its change.
 
-use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::contract::QUEUE_PROXY;
 use serde_json::{Value, json};
 
 use super::app_port::{AppPort, own_app_port, port_by_name};
 use super::change::{Change, Step};
 use super::object::{applicable, items, merge, name, namespace, patch_command, text};
+use super::sidecar_ports::sidecar_ports;
 
 /// The Service of the pods: the named one, else the only one that selects them.
 pub(super) fn find<'a>(
@@ -62,7 +63,7 @@ fn only_selecting<'a>(services: &'a [Value], template: &Value) -> Result<&'a Val
 pub(super) fn through_sidecar(service: &Value, template: &Value) -> (Option<Change>, AppPort) {
     let own = own_app_port(template);
     let ports: Vec<&Value> = items(service, "/spec/ports").iter().filter(|port| is_tcp(port)).collect();
-    if ports.iter().any(|port| leads_to_sidecar(port)) {
+    if ports.iter().any(|port| leads_to_sidecar(port, template)) {
         return (None, AppPort::Found);
     }
     let of_app = ports.iter().find(|port| app_port(port, template) == Some(own));
@@ -112,10 +113,10 @@ fn is_tcp(port: &Value) -> bool {
     text(port, "/protocol").is_none_or(|protocol| protocol == "TCP")
 }
 
-fn leads_to_sidecar(port: &Value) -> bool {
+fn leads_to_sidecar(port: &Value, template: &Value) -> bool {
     match port.get("targetPort") {
         Some(Value::String(name)) => name == QUEUE_PROXY,
-        Some(number) => number.as_i64() == Some(QUEUE_PROXY_PORT.into()),
+        Some(number) => number.as_i64() == Some(sidecar_ports(template).traffic.into()),
         None => false,
     }
 }

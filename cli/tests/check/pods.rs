@@ -43,14 +43,14 @@ async fn names_app_on_a_port_of_the_sidecar() {
         "/spec/template/spec/containers",
         json!([{"name": "app", "ports": [{"containerPort": 8012}]}]),
     );
-    assert_only(&api, "Deployment shop/web", "AppPortTaken", "another port than 8012").await;
+    assert_only(&api, "Deployment shop/web", "AppPortTaken", "sidecar-port").await;
     set(
         &api,
         WEB,
         "/spec/template/spec/containers",
         json!([{"name": "app", "args": ["serve", "--port=8012"]}]),
     );
-    assert_only(&api, "Deployment shop/web", "AppPortTaken", "another port than 8012").await;
+    assert_only(&api, "Deployment shop/web", "AppPortTaken", "sidecar-port").await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
 //! sample has no request, the scraper also reads the pods that were not read for the longest time.
 
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Fewest further pods to read in a round. With it, up to twenty pods are all read in each round.
@@ -18,15 +18,15 @@ const CYCLES: usize = 2;
 
 /// The last read without a request of each pod. Holds none while every round reads all pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IdleReads(HashMap<IpAddr, Duration>);
+pub struct IdleReads(HashMap<SocketAddr, Duration>);
 
 // === impl IdleReads ===
 
 impl IdleReads {
     /// The pods to read beside the sampled ones: the least recently read, at most 128.
-    pub fn due(&self, ready: &[IpAddr], sampled: &[IpAddr], window: Duration) -> Vec<IpAddr> {
+    pub fn due(&self, ready: &[SocketAddr], sampled: &[SocketAddr], window: Duration) -> Vec<SocketAddr> {
         let sampled: HashSet<_> = sampled.iter().collect();
-        let mut due: Vec<IpAddr> = ready.iter().filter(|pod| !sampled.contains(pod)).copied().collect();
+        let mut due: Vec<SocketAddr> = ready.iter().filter(|pod| !sampled.contains(pod)).copied().collect();
         due.sort_by_key(|pod| self.0.get(pod));
         due.truncate(rate(ready.len(), window));
         due
@@ -34,7 +34,12 @@ impl IdleReads {
 
     /// Records the reads of one round, each with whether the pod had no request. Keeps the reads of
     /// the ready pods only.
-    pub fn record(&mut self, ready: &[IpAddr], reads: impl Iterator<Item = (IpAddr, bool)>, at: Duration) {
+    pub fn record(
+        &mut self,
+        ready: &[SocketAddr],
+        reads: impl Iterator<Item = (SocketAddr, bool)>,
+        at: Duration,
+    ) {
         for (pod, idle) in reads {
             if idle {
                 self.0.insert(pod, at);
@@ -47,7 +52,7 @@ impl IdleReads {
     }
 
     /// Whether each ready pod was read without a request within the window before `now`.
-    pub fn cover(&self, ready: &[IpAddr], now: Duration, window: Duration) -> bool {
+    pub fn cover(&self, ready: &[SocketAddr], now: Duration, window: Duration) -> bool {
         let oldest = now.saturating_sub(validity(ready.len(), window));
         ready.iter().all(|pod| self.0.get(pod).is_some_and(|read| *read >= oldest))
     }
@@ -76,8 +81,8 @@ mod tests {
 
     const WINDOW: Duration = Duration::from_secs(60);
 
-    fn pods(count: u32) -> Vec<IpAddr> {
-        (0..count).map(|i| std::net::Ipv4Addr::from(0x0a00_0000 + i).into()).collect()
+    fn pods(count: u32) -> Vec<SocketAddr> {
+        (0..count).map(|i| (std::net::Ipv4Addr::from(0x0a00_0000 + i), 9090).into()).collect()
     }
 
     fn s(seconds: u64) -> Duration {

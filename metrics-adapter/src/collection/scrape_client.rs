@@ -9,7 +9,7 @@
 //! one there, so the ends of requests count as not reported if they were measured against that.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,10 +49,9 @@ const MAX_HTTP_ONLY: usize = 1 << 17;
 pub struct ScrapeClient {
     datagrams: Option<Arc<StatDatagrams>>,
     /// Pods that answered no datagram, and when to try datagrams again.
-    http_only: Arc<Mutex<HashMap<IpAddr, Instant>>>,
+    http_only: Arc<Mutex<HashMap<SocketAddr, Instant>>>,
     client: Client<HttpConnector, Empty<Bytes>>,
     requests: Arc<Semaphore>,
-    port: u16,
 }
 
 /// Why a pod could not be scraped.
@@ -90,8 +89,8 @@ pub enum ScrapeError {
 // === impl ScrapeClient ===
 
 impl ScrapeClient {
-    /// A client for this port of pods. Without `datagrams` it uses HTTP only.
-    pub fn new(port: u16, datagrams: Option<Arc<StatDatagrams>>) -> Self {
+    /// Without `datagrams` it uses HTTP only.
+    pub fn new(datagrams: Option<Arc<StatDatagrams>>) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(TIMEOUT));
         connector.set_nodelay(true);
@@ -101,47 +100,46 @@ impl ScrapeClient {
             .pool_max_idle_per_host(1)
             .build(connector);
         let (http_only, requests) = (Arc::default(), Arc::new(Semaphore::new(MAX_REQUESTS)));
-        Self { datagrams, http_only, client, requests, port }
+        Self { datagrams, http_only, client, requests }
     }
 
-    /// Scrapes one pod, and sets its latency objective.
+    /// Scrapes one pod at its statistics port, and sets its latency objective.
     ///
     /// # Errors
     /// When the pod does not return a plausible stat in time.
-    pub async fn scrape(&self, ip: IpAddr, objective: Option<Duration>) -> Result<Stat, ScrapeError> {
+    pub async fn scrape(&self, pod: SocketAddr, objective: Option<Duration>) -> Result<Stat, ScrapeError> {
         let objective_micros = AppStat::objective_micros_of(objective);
-        let mut stat = self.read(ip, objective_micros).await?;
+        let mut stat = self.read(pod, objective_micros).await?;
         stat.app = stat.app.filter(|app| app.objective_micros == objective_micros);
         Ok(stat)
     }
 
-    async fn read(&self, ip: IpAddr, objective_micros: u64) -> Result<Stat, ScrapeError> {
-        if let Some(datagrams) = self.datagrams.as_ref().filter(|_| !self.is_http_only(ip)) {
-            match datagrams.query(ip, objective_micros).await {
+    async fn read(&self, pod: SocketAddr, objective_micros: u64) -> Result<Stat, ScrapeError> {
+        if let Some(datagrams) = self.datagrams.as_ref().filter(|_| !self.is_http_only(pod)) {
+            match datagrams.query(pod, objective_micros).await {
                 Ok(stat) => return plausible(stat.ok_or(ScrapeError::TooYoung)?),
                 Err(DatagramError::Overloaded) => return Err(ScrapeError::Overloaded),
                 Err(DatagramError::NoAnswer) => {}
             }
-            let result = Box::pin(self.scrape_by_http(ip, objective_micros)).await;
+            let result = Box::pin(self.scrape_by_http(pod, objective_micros)).await;
             // A pod that fails both ways is gone, and its address may go to another pod.
             if result.is_ok() {
-                self.cache_http_only(ip);
+                self.cache_http_only(pod);
             }
             return result;
         }
-        Box::pin(self.scrape_by_http(ip, objective_micros)).await
+        Box::pin(self.scrape_by_http(pod, objective_micros)).await
     }
 
-    async fn scrape_by_http(&self, ip: IpAddr, objective_micros: u64) -> Result<Stat, ScrapeError> {
-        let got = tokio::time::timeout(TIMEOUT, self.get(ip, objective_micros)).await;
+    async fn scrape_by_http(&self, pod: SocketAddr, objective_micros: u64) -> Result<Stat, ScrapeError> {
+        let got = tokio::time::timeout(TIMEOUT, self.get(pod, objective_micros)).await;
         got.unwrap_or(Err(ScrapeError::Timeout))
     }
 
-    async fn get(&self, ip: IpAddr, objective_micros: u64) -> Result<Stat, ScrapeError> {
+    async fn get(&self, pod: SocketAddr, objective_micros: u64) -> Result<Stat, ScrapeError> {
         // The semaphore is never closed.
         let _permit = self.requests.acquire().await;
-        let address = SocketAddr::new(ip, self.port);
-        let url = format!("http://{address}/stat?{OBJECTIVE_PARAMETER}={objective_micros}");
+        let url = format!("http://{pod}/stat?{OBJECTIVE_PARAMETER}={objective_micros}");
         let mut request = Request::get(url).body(Empty::new())?;
         if self.lock().len() > MAX_KEPT {
             request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -159,30 +157,30 @@ impl ScrapeClient {
         plausible(serde_json::from_slice(&body.to_bytes())?)
     }
 
-    fn is_http_only(&self, ip: IpAddr) -> bool {
+    fn is_http_only(&self, pod: SocketAddr) -> bool {
         let mut http_only = self.lock();
-        match http_only.get(&ip) {
+        match http_only.get(&pod) {
             Some(until) if *until > Instant::now() => true,
             Some(_) => {
-                http_only.remove(&ip);
+                http_only.remove(&pod);
                 false
             }
             None => false,
         }
     }
 
-    fn cache_http_only(&self, ip: IpAddr) {
+    fn cache_http_only(&self, pod: SocketAddr) {
         let now = Instant::now();
         let mut http_only = self.lock();
         if http_only.len() >= MAX_HTTP_ONLY {
             http_only.retain(|_, until| *until > now);
         }
         if http_only.len() < MAX_HTTP_ONLY {
-            http_only.insert(ip, now + HTTP_ONLY_TTL);
+            http_only.insert(pod, now + HTTP_ONLY_TTL);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SocketAddr, Instant>> {
         self.http_only.lock()
     }
 }
@@ -209,8 +207,8 @@ mod tests {
         });
         let router = axum::Router::new().route("/stat", handler);
         tokio::spawn(async move { axum::serve(listener, router).await });
-        let client = ScrapeClient::new(address.port(), None);
-        let stat = client.scrape(address.ip(), Some(OBJECTIVE)).await.unwrap();
+        let client = ScrapeClient::new(None);
+        let stat = client.scrape(address, Some(OBJECTIVE)).await.unwrap();
         assert_eq!(stat.request_count, 5.0);
         stat.app
     }

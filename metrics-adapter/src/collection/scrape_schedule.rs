@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use autoscaler::Key;
@@ -72,7 +72,7 @@ pub struct RoundResult {
     /// Whether the round failed.
     pub failing: bool,
     /// Pods with much more load than the others.
-    pub outliers: Vec<IpAddr>,
+    pub outliers: Vec<SocketAddr>,
     /// When pods were last read without a request.
     pub idle_reads: IdleReads,
 }

@@ -59,7 +59,6 @@ pub struct StatDatagrams {
     /// One socket per address family; `None` where the node lacks the family.
     ipv4: Option<UdpSocket>,
     ipv6: Option<UdpSocket>,
-    port: u16,
     pending: Mutex<Slab<PendingQuery>>,
 }
 
@@ -80,19 +79,23 @@ struct PendingSlot<'a> {
 // === impl StatDatagrams ===
 
 impl StatDatagrams {
-    /// Binds the sockets, to query pods on `port`. Must be called within a runtime.
-    pub fn bind(port: u16) -> Arc<Self> {
+    /// Binds the sockets. Must be called within a runtime.
+    pub fn bind() -> Arc<Self> {
         let [ipv4, ipv6] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()].map(socket);
-        Arc::new(Self { ipv4, ipv6, port, pending: Mutex::default() })
+        Arc::new(Self { ipv4, ipv6, pending: Mutex::default() })
     }
 
-    /// Queries the pod at an address, and sets its latency objective, 0 for none.
+    /// Queries the pod with this statistics port, and sets its latency objective, 0 for none.
     ///
     /// # Errors
     /// When it does not answer in time.
-    pub async fn query(&self, ip: IpAddr, objective_micros: u64) -> Result<DatagramResponse, DatagramError> {
+    pub async fn query(
+        &self,
+        pod: SocketAddr,
+        objective_micros: u64,
+    ) -> Result<DatagramResponse, DatagramError> {
         let socket =
-            if ip.is_ipv4() { &self.ipv4 } else { &self.ipv6 }.as_ref().ok_or(DatagramError::NoAnswer)?;
+            if pod.is_ipv4() { &self.ipv4 } else { &self.ipv6 }.as_ref().ok_or(DatagramError::NoAnswer)?;
         let (reply, mut answer) = oneshot::channel();
         let (nonce, _slot) = self.add_pending(reply).ok_or(DatagramError::Overloaded)?;
         let newest_first = [Some(objective_micros), None];
@@ -100,7 +103,7 @@ impl StatDatagrams {
             let start = Instant::now();
             for objective_micros in newest_first.into_iter().take(versions) {
                 let query = StatQuery { nonce, objective_micros }.encode();
-                let sent = socket.send_to(&query, SocketAddr::new(ip, self.port)).await;
+                let sent = socket.send_to(&query, pod).await;
                 sent.map_err(|_| DatagramError::NoAnswer)?;
             }
             match tokio::time::timeout(timeout, &mut answer).await {
@@ -203,9 +206,9 @@ mod tests {
 
     /// Pods that ignore the first `lost` queries and then answer each one `times` times. Sidecars of
     /// version 1 drop queries of version 2.
-    async fn pods(lost: usize, times: usize, old: bool) -> Arc<StatDatagrams> {
+    async fn pods(lost: usize, times: usize, old: bool) -> (Arc<StatDatagrams>, SocketAddr) {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let datagrams = StatDatagrams::bind(socket.local_addr().unwrap().port());
+        let (datagrams, address) = (StatDatagrams::bind(), socket.local_addr().unwrap());
         tokio::spawn(async move {
             let mut buffer = [0; 100];
             let mut received = 0;
@@ -228,15 +231,16 @@ mod tests {
             }
         });
         tokio::spawn(datagrams.clone().receive());
-        datagrams
+        (datagrams, address)
     }
 
     #[tokio::test]
     async fn query_survives_lost_and_duplicate_datagrams() {
         for (lost, times) in [(0, 1), (1, 1), (0, 3)] {
-            let datagrams = pods(lost, times, false).await;
+            let (datagrams, address) = pods(lost, times, false).await;
             for ip in ["127.0.0.1", "127.0.0.2"] {
-                let answer = datagrams.query(ip.parse().unwrap(), 7).await;
+                let pod = SocketAddr::new(ip.parse().unwrap(), address.port());
+                let answer = datagrams.query(pod, 7).await;
                 let objective = answer.map(|stat| stat.unwrap().app.unwrap().objective_micros);
                 // Only 127.0.0.1 answers. On a busy machine, this process may be the one that is
                 // late.
@@ -252,8 +256,8 @@ mod tests {
 
     #[tokio::test]
     async fn sidecar_of_the_first_version_answers_the_second_attempt() {
-        let datagrams = pods(0, 1, true).await;
-        let answer = datagrams.query("127.0.0.1".parse().unwrap(), 7).await;
+        let (datagrams, address) = pods(0, 1, true).await;
+        let answer = datagrams.query(address, 7).await;
         let answer = answer.map(|stat| stat.map(|stat| (stat.timestamp, stat.app)));
         let late = Err(DatagramError::Overloaded);
         assert!(answer == Ok(Some((42, None))) || answer == late, "{answer:?}");
@@ -261,8 +265,8 @@ mod tests {
 
     #[tokio::test]
     async fn cancelled_query_frees_its_entry() {
-        let datagrams = pods(usize::MAX, 0, false).await;
-        let mut query = Box::pin(datagrams.query("127.0.0.1".parse().unwrap(), 0));
+        let (datagrams, address) = pods(usize::MAX, 0, false).await;
+        let mut query = Box::pin(datagrams.query(address, 0));
         assert!(futures::poll!(&mut query).is_pending());
         assert_eq!(datagrams.lock().len(), 1);
         drop(query);
@@ -271,8 +275,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn late_timeout_reports_overload_instead_of_no_answer() {
-        let datagrams = pods(usize::MAX, 0, false).await;
-        let mut query = Box::pin(datagrams.query("127.0.0.1".parse().unwrap(), 0));
+        let (datagrams, address) = pods(usize::MAX, 0, false).await;
+        let mut query = Box::pin(datagrams.query(address, 0));
         assert!(futures::poll!(&mut query).is_pending());
         tokio::time::advance(ATTEMPTS[0].0 + 2 * LATE).await;
         assert_eq!(query.await, Err(DatagramError::Overloaded));

@@ -20,7 +20,7 @@
 //!   learner.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ struct PodsOfWorkload {
 /// The stats of the pods that answered.
 #[derive(Default)]
 struct SampledPods {
-    pods: Vec<IpAddr>,
+    pods: Vec<SocketAddr>,
     /// In the same order.
     stats: Vec<Stat>,
     /// Pods that have not completed a first second. They have no stat yet, and the round is
@@ -243,11 +243,14 @@ impl StatsScraper {
             let (result, next) = (ScrapeResult::NoPods, RoundResult::default());
             return Ok(CompletedRound { result, next, seconds: Vec::new() });
         }
-        let addresses: Vec<IpAddr> = ready.iter().chain(&uncounted).filter_map(|pod| pod.ip).collect();
+        let addresses: Vec<SocketAddr> =
+            ready.iter().chain(&uncounted).filter_map(|pod| pod.stats_address()).collect();
         // An undecodable pod has no address, and may be busy.
         let addressed = addresses.len() == ready.len() + uncounted.len();
-        let (outliers, others): (Vec<_>, Vec<_>) =
-            ready.iter().cloned().partition(|pod| pod.ip.is_some_and(|ip| last.outliers.contains(&ip)));
+        let (outliers, others): (Vec<_>, Vec<_>) = ready
+            .iter()
+            .cloned()
+            .partition(|pod| pod.stats_address().is_some_and(|address| last.outliers.contains(&address)));
         let population = others.len();
         let sample = sample_size(population);
         let candidates = candidates(others, sample, now, stable_window);
@@ -272,8 +275,8 @@ impl StatsScraper {
     }
 
     /// Scrapes each of these pods. One that does not respond in time is left out.
-    async fn read_more(&self, pods: Vec<IpAddr>, objective: Option<Duration>) -> SampledPods {
-        let scrape = async |ip| (ip, self.client.scrape(ip, objective).await);
+    async fn read_more(&self, pods: Vec<SocketAddr>, objective: Option<Duration>) -> SampledPods {
+        let scrape = async |pod| (pod, self.client.scrape(pod, objective).await);
         let mut scrapes: FuturesUnordered<_> = pods.into_iter().map(scrape).collect();
         let (mut read, deadline) = (SampledPods::default(), Instant::now() + IDLE_READ_TIMEOUT);
         while let Ok(Some((pod, result))) = tokio::time::timeout_at(deadline, scrapes.next()).await {
@@ -291,8 +294,8 @@ impl StatsScraper {
         pods: Vec<Arc<Pod>>,
         objective: Option<Duration>,
     ) -> Result<SampledPods, Shortfall> {
-        let pods: Vec<IpAddr> = pods.into_iter().filter_map(|pod| pod.ip).collect();
-        let results = join_all(pods.iter().map(|ip| self.client.scrape(*ip, objective))).await;
+        let pods: Vec<SocketAddr> = pods.into_iter().filter_map(|pod| pod.stats_address()).collect();
+        let results = join_all(pods.iter().map(|pod| self.client.scrape(*pod, objective))).await;
         let wanted = pods.len();
         let stats: Result<Vec<_>, _> = results.into_iter().collect();
         match stats {
@@ -310,8 +313,8 @@ impl StatsScraper {
         population: usize,
         objective: Option<Duration>,
     ) -> Result<SampledPods, Shortfall> {
-        let mut candidates = candidates.into_iter().filter_map(|pod| pod.ip);
-        let scrape = async |ip| (ip, self.client.scrape(ip, objective).await);
+        let mut candidates = candidates.into_iter().filter_map(|pod| pod.stats_address());
+        let scrape = async |pod| (pod, self.client.scrape(pod, objective).await);
         let mut scrapes: FuturesUnordered<_> = candidates.by_ref().take(sample).map(scrape).collect();
         let mut sampled = SampledPods::default();
         let mut last = None;
@@ -348,7 +351,7 @@ impl StatsScraper {
 // === impl SampledPods ===
 
 impl SampledPods {
-    fn push(&mut self, pod: IpAddr, stat: Stat) {
+    fn push(&mut self, pod: SocketAddr, stat: Stat) {
         self.pods.push(pod);
         self.stats.push(stat);
     }
@@ -368,7 +371,7 @@ impl SampledPods {
 
     /// Whether each ready pod is among these reads, or was read without a request in the rounds
     /// before.
-    fn cover(&self, ready: &[IpAddr], reads: &mut IdleReads, now: Duration, window: Duration) -> bool {
+    fn cover(&self, ready: &[SocketAddr], reads: &mut IdleReads, now: Duration, window: Duration) -> bool {
         if self.pods.len() == ready.len() {
             reads.clear();
             return true;
@@ -380,16 +383,16 @@ impl SampledPods {
 
     /// What the pods reported. Pods of unknown age are left out.
     fn seconds(&self, ready: &[Arc<Pod>], now: Duration, resources: &ResourceReadings) -> Vec<PodSecond> {
-        let stats: HashMap<&IpAddr, &Stat> = self.pods.iter().zip(&self.stats).collect();
+        let stats: HashMap<&SocketAddr, &Stat> = self.pods.iter().zip(&self.stats).collect();
         let second = |pod: &Arc<Pod>| {
-            let stat = stats.get(pod.ip.as_ref()?)?;
+            let stat = stats.get(&pod.stats_address()?)?;
             let second = PodSecond::new(stat, now.saturating_sub(pod.ready_since?));
             Some(PodSecond { memory: resources.take_memory(pod), ..second })
         };
         ready.iter().filter_map(second).collect()
     }
 
-    fn outliers(&self) -> Vec<IpAddr> {
+    fn outliers(&self) -> Vec<SocketAddr> {
         outliers(&self.stats).into_iter().filter_map(|sample| self.pods.get(sample).copied()).collect()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::contract::{GROUP, QUEUE_PROXY};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
@@ -42,6 +43,12 @@ impl<'a> AppPod<'a> {
     /// An annotation of Rouse, without the prefix in `name`.
     pub(super) fn annotation(&self, name: &str) -> Option<&'a str> {
         self.annotations?.get(&format!("{GROUP}/{name}")).map(String::as_str)
+    }
+
+    /// The ports of the sidecar. The API server rejects a pod with port 0, which an invalid annotation
+    /// makes.
+    pub(super) fn sidecar_ports(&self) -> SidecarPorts {
+        SidecarPorts::annotated(|name| Some(self.annotations?.get(name)?.as_str()))
     }
 
     /// The app's port: as annotated, else the first one its first container declares, else 8080.

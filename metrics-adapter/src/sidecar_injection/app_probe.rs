@@ -3,7 +3,7 @@
 //! The kubelet's first probe would fail while the app starts, which delays readiness by a whole
 //! period. The kubelet keeps exec and HTTPS probes, and probes of other hosts.
 
-use autoscaler::contract::QUEUE_PROXY_ADMIN_PORT;
+use autoscaler::contract::sidecar_ports::SidecarPorts;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Serialize;
@@ -77,10 +77,10 @@ impl<'a> AppProbe<'a> {
     }
 
     /// The probe that replaces it in the app's container.
-    pub(super) fn replacement(&self) -> Probe {
+    pub(super) fn replacement(&self, sidecar: SidecarPorts) -> Probe {
         let timeout = number(self.probe.timeout_seconds, 1);
         Probe {
-            http_get: Some(sidecar_action("/app-ready")),
+            http_get: Some(sidecar_action("/app-ready", sidecar)),
             initial_delay_seconds: self.probe.initial_delay_seconds.filter(|seconds| *seconds != 0),
             period_seconds: Some(number(self.probe.period_seconds, 10)),
             timeout_seconds: Some(if timeout < START_WAIT {
@@ -96,8 +96,8 @@ impl<'a> AppProbe<'a> {
 }
 
 /// A request to the sidecar's admin port.
-pub(super) fn sidecar_action(path: &str) -> HTTPGetAction {
-    let port = IntOrString::Int(QUEUE_PROXY_ADMIN_PORT.into());
+pub(super) fn sidecar_action(path: &str, sidecar: SidecarPorts) -> HTTPGetAction {
+    let port = IntOrString::Int(sidecar.admin.into());
     HTTPGetAction { path: Some(path.to_owned()), port, ..HTTPGetAction::default() }
 }
 

@@ -4,6 +4,7 @@
 //! each failure policy.
 
 use autoscaler::contract::WAIT_FOR_DRAIN_PATH;
+use autoscaler::contract::sidecar_ports::SidecarPorts;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, ReplaceOperation};
 use k8s_openapi::api::core::v1::{Container, Lifecycle, LifecycleHandler, Pod};
@@ -39,11 +40,11 @@ pub fn pod_patch(pod: &Pod, settings: &SidecarSettings) -> Result<Patch, PodPatc
     if let Some(probe) = pod.probe() {
         operations.push(PatchOperation::Replace(ReplaceOperation {
             path: PointerBuf::from_tokens(["spec", "containers", "0", "readinessProbe"]),
-            value: serde_json::to_value(probe.replacement())?,
+            value: serde_json::to_value(probe.replacement(pod.sidecar_ports()))?,
         }));
     }
     for (index, container) in pod.spec().containers.iter().enumerate() {
-        operations.extend(delay_stop(&index.to_string(), container)?);
+        operations.extend(delay_stop(&index.to_string(), container, pod.sidecar_ports())?);
     }
     Ok(Patch(operations))
 }
@@ -63,9 +64,13 @@ fn add_sidecar(pod: &AppPod<'_>, settings: &SidecarSettings) -> Result<Vec<Patch
 
 /// Delays the SIGTERM of a container until the sidecar has finished the last request. A preStop
 /// hook of the container's own is kept.
-fn delay_stop(index: &str, container: &Container) -> Result<Option<PatchOperation>, PodPatchError> {
+fn delay_stop(
+    index: &str,
+    container: &Container,
+    sidecar: SidecarPorts,
+) -> Result<Option<PatchOperation>, PodPatchError> {
     let hook = LifecycleHandler {
-        http_get: Some(sidecar_action(WAIT_FOR_DRAIN_PATH)),
+        http_get: Some(sidecar_action(WAIT_FOR_DRAIN_PATH, sidecar)),
         ..LifecycleHandler::default()
     };
     let operation = match &container.lifecycle {

@@ -1,9 +1,6 @@
 //! The sidecar's container.
 
-use autoscaler::contract::{
-    QUEUE_PROXY, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_ADMIN_PORT_NAME, QUEUE_PROXY_PORT,
-    QUEUE_PROXY_STATS_PORT, QUEUE_PROXY_STATS_PORT_NAME,
-};
+use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_ADMIN_PORT_NAME, QUEUE_PROXY_STATS_PORT_NAME};
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ContainerPort, EnvVar, EnvVarSource, ExecAction, Lifecycle, LifecycleHandler,
     ObjectFieldSelector, Probe, ResourceRequirements, SeccompProfile, SecurityContext,
@@ -27,6 +24,7 @@ pub(super) fn container(
 ) -> Result<Container, serde_json::Error> {
     let preparation = ExecAction { command: Some(vec!["/queue-proxy".to_owned(), "start-drain".to_owned()]) };
     let pre_stop = LifecycleHandler { exec: Some(preparation), ..LifecycleHandler::default() };
+    let ports = pod.sidecar_ports();
     Ok(Container {
         name: QUEUE_PROXY.to_owned(),
         image: Some(settings.image.clone()),
@@ -34,14 +32,14 @@ pub(super) fn container(
         // A native sidecar, unless the app is first.
         restart_policy: (!pod.is_app_first()).then(|| "Always".to_owned()),
         ports: Some(vec![
-            port(QUEUE_PROXY, QUEUE_PROXY_PORT),
-            port(QUEUE_PROXY_STATS_PORT_NAME, QUEUE_PROXY_STATS_PORT),
-            port(QUEUE_PROXY_ADMIN_PORT_NAME, QUEUE_PROXY_ADMIN_PORT),
+            port(QUEUE_PROXY, ports.traffic),
+            port(QUEUE_PROXY_STATS_PORT_NAME, ports.stats),
+            port(QUEUE_PROXY_ADMIN_PORT_NAME, ports.admin),
         ]),
         env: Some(variables(pod)?),
         lifecycle: Some(Lifecycle { pre_stop: Some(pre_stop), ..Lifecycle::default() }),
         readiness_probe: Some(Probe {
-            http_get: Some(sidecar_action("/ready")),
+            http_get: Some(sidecar_action("/ready", ports)),
             period_seconds: Some(1),
             timeout_seconds: Some(10),
             failure_threshold: Some(1),
@@ -59,6 +57,9 @@ fn variables(pod: &AppPod<'_>) -> Result<Vec<EnvVar>, serde_json::Error> {
     let probe = pod.probe().map(|probe| probe.json()).transpose()?.unwrap_or_default();
     Ok(vec![
         pod_uid(),
+        variable("LISTEN", annotated("sidecar-port")),
+        variable("STATS_LISTEN", annotated("sidecar-stats-port")),
+        variable("ADMIN_LISTEN", annotated("sidecar-admin-port")),
         variable("APP_PORT", pod.port()),
         variable("PROTOCOL", annotated("protocol")),
         variable("TCP_SILENCE", annotated("tcp-silence")),

@@ -1,9 +1,11 @@
 //! Pod: the fields of a pod that the process uses.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use autoscaler::api::sidecar_ports;
+use autoscaler::contract::QUEUE_PROXY_STATS_PORT;
 use k8s_openapi::api::core::v1::Pod as KubernetesPod;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
@@ -19,6 +21,8 @@ pub struct Pod {
     pub name: String,
     /// The pod IP; `None` until it is assigned.
     pub ip: Option<IpAddr>,
+    /// The statistics port of its sidecar; the default one if it has no sidecar.
+    pub stats_port: u16,
     /// Whether it is running, ready and not being deleted.
     pub ready: bool,
     /// When it became ready, in Unix time; its start time if the condition does not state it.
@@ -40,12 +44,18 @@ pub struct Pod {
 // === impl Pod ===
 
 impl Pod {
+    /// Where its sidecar reports; `None` until the pod has an address.
+    pub fn stats_address(&self) -> Option<SocketAddr> {
+        Some(SocketAddr::new(self.ip?, self.stats_port))
+    }
+
     /// A pod of which only the metadata could be decoded. It counts as ready without an address: it may
     /// serve requests that no scrape counts, so its workload is neither idle nor without pods.
     pub(super) fn undecodable(metadata: &ObjectMeta) -> Self {
         Self {
             name: metadata.name.clone().unwrap_or_default(),
             ip: None,
+            stats_port: QUEUE_PROXY_STATS_PORT,
             ready: metadata.deletion_timestamp.is_none(),
             ready_since: None,
             exists: true,
@@ -68,6 +78,7 @@ impl From<&KubernetesPod> for Pod {
         Self {
             name: pod.name_any(),
             ip: status.and_then(|s| s.pod_ip.as_deref()?.parse().ok()),
+            stats_port: pod.spec.as_ref().and_then(sidecar_ports).unwrap_or_default().stats,
             ready: phase == "Running" && condition.is_some() && pod.metadata.deletion_timestamp.is_none(),
             ready_since: since.or(status.and_then(|s| s.start_time.as_ref())).and_then(unix_time),
             exists: phase != "Succeeded" && phase != "Failed",

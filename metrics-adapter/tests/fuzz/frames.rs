@@ -33,7 +33,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 async fn invalid_frames_never_break_the_server() {
     let (campaign, panics) = (Campaign::from_environment(), Panics::count());
     let corpus = crate::corpus("frames", WORDS);
-    let adapter = Adapter::start(Setup::alone(0).await);
+    let adapter = Adapter::start(Setup::alone().await);
     let mut random = campaign.random(0);
     let mut inputs = 0;
     for seed in corpus.seeds() {

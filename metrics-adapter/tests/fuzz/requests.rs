@@ -39,7 +39,7 @@ const WORDS: &[&[u8]] = &[
 fn every_response_has_the_format_of_the_api() {
     let corpus = crate::corpus("requests", WORDS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let adapter = runtime.block_on(async { Adapter::start(Setup::alone(0).await) });
+    let adapter = runtime.block_on(async { Adapter::start(Setup::alone().await) });
     let front_proxy = std::sync::Arc::new(FrontProxy::default());
     let peer = PeerCertificates::default();
     let inputs = crate::run(Campaign::from_environment(), &corpus, |bytes| {

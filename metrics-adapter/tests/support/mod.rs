@@ -68,8 +68,6 @@ pub(crate) struct Adapter {
 /// The configuration of an adapter.
 pub(crate) struct Setup {
     pub(crate) listener: TcpListener,
-    /// Stats port of the pods.
-    pub(crate) stat_port: u16,
     pub(crate) guard: TokenGuard,
     pub(crate) leadership: Leadership,
     pub(crate) forwarder: LeaderForwarder,
@@ -98,10 +96,9 @@ impl Reviewer for AllowAll {
 
 impl Setup {
     /// For a single adapter without authentication.
-    pub(crate) async fn alone(stat_port: u16) -> Self {
+    pub(crate) async fn alone() -> Self {
         Self {
             listener: TcpListener::bind("127.0.0.1:0").await.unwrap(),
-            stat_port,
             guard: TokenGuard::allow_all(),
             leadership: Leadership::always_leading(),
             forwarder: LeaderForwarder::alone(),
@@ -114,7 +111,7 @@ impl Setup {
 
 impl Adapter {
     pub(crate) fn start(setup: Setup) -> Self {
-        let Setup { listener, stat_port, guard, leadership, forwarder, workload } = setup;
+        let Setup { listener, guard, leadership, forwarder, workload } = setup;
         let metrics = Metrics::register(&Registry::new()).unwrap();
         let (table, workloads) = watch::channel(Arc::new(WorkloadTable::from_iter([workload])));
         let (collector, decisions) = (Arc::new(Collector::default()), Arc::new(DecisionStore::default()));
@@ -132,7 +129,7 @@ impl Adapter {
             pod_reports: pod_reports.clone(),
             resources: resources.clone(),
             pods: pods.clone(),
-            client: ScrapeClient::new(stat_port, None),
+            client: ScrapeClient::new(None),
             workloads: workloads.clone(),
             metrics: metrics.clone(),
         };

@@ -29,8 +29,6 @@ const CRASH_DELAY: Duration = Duration::from_secs(3);
 pub(crate) struct AdapterConfig<'a> {
     pub(crate) binary: &'a Path,
     pub(crate) kubeconfig: &'a Path,
-    /// Stats port of the pods.
-    pub(crate) pod_port: u16,
     /// Directory of its log.
     pub(crate) directory: &'a Path,
     /// Name of its pod, unique per process.
@@ -61,7 +59,6 @@ impl Adapter {
             format!("--api-port={}", api.port()),
             format!("--stats-port={}", stats.port()),
             format!("--admin-port={}", admin.port()),
-            format!("--pod-stats-port={}", config.pod_port),
             format!("--pod-name={}", config.name),
             format!("--token-file={}", token.display()),
             format!("--shutdown-delay={}s", config.shutdown_delay.as_secs()),

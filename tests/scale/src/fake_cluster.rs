@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use autoscaler::contract::{INJECT_LABEL, SYSTEM_NAMESPACE};
+use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY, QUEUE_PROXY_STATS_PORT_NAME, SYSTEM_NAMESPACE};
 use fake_api::FakeApi;
 use k8s_openapi::api::core::v1::Secret;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
@@ -36,18 +36,19 @@ pub(crate) struct WorkloadName {
 // === impl FakeCluster ===
 
 impl FakeCluster {
-    /// A cluster with `workloads` of `pods` each, served until the runtime ends. `learn_target` is the
-    /// setting of that name.
+    /// A cluster with `workloads` of `pods` each, served until the runtime ends. The pods report on
+    /// `stats_port`. `learn_target` is the setting of that name.
     pub(crate) async fn new(
         workloads: usize,
         pods: usize,
+        stats_port: u16,
         learn_target: &str,
         directory: &Path,
     ) -> Result<Self> {
         let api = FakeApi::default();
         put_settings(&api, learn_target);
         for workload in 0..workloads {
-            put(&api, workload, pods);
+            put(&api, workload, pods, stats_port);
         }
         let allowed = |mut review: Value| {
             if let Some(review) = review.as_object_mut() {
@@ -83,7 +84,7 @@ impl WorkloadName {
     }
 }
 
-fn put(api: &FakeApi, workload: usize, pods: usize) {
+fn put(api: &FakeApi, workload: usize, pods: usize, stats_port: u16) {
     let WorkloadName { namespace, name } = WorkloadName::of(workload);
     let group = format!("/apis/autoscaling.rouse.dev/v1alpha1/namespaces/{namespace}");
     let object = |kind: &str, spec: Value| {
@@ -107,10 +108,12 @@ fn put(api: &FakeApi, workload: usize, pods: usize) {
         let labels = json!({
             "app": name, "pod-template-hash": "5c9bbb8b4c", "team": namespace, (INJECT_LABEL): "true",
         });
+        let stats = json!({"name": QUEUE_PROXY_STATS_PORT_NAME, "containerPort": stats_port});
+        let containers = json!([{"name": "app", "image": "app:v1"}, {"name": QUEUE_PROXY, "ports": [stats]}]);
         let object = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"uid": format!("{index}"), "labels": labels},
-            "spec": {"nodeName": "node-1", "containers": [{"name": "app", "image": "app:v1"}]},
+            "spec": {"nodeName": "node-1", "containers": containers},
             "status": {
                 "phase": "Running", "podIP": ip, "startTime": "2026-01-01T00:00:00Z",
                 "conditions": [{"type": "Ready", "status": "True"}],

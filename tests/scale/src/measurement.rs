@@ -114,12 +114,11 @@ pub(crate) fn measure(
 ) -> Result<Measurement> {
     let directory = args.cache.join("scale");
     std::fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
-    let cluster =
-        runtime.block_on(FakeCluster::new(count.workloads, count.pods(), &args.learn_target, &directory))?;
+    let cluster = FakeCluster::new(count.workloads, count.pods(), pods.port, &args.learn_target, &directory);
+    let cluster = runtime.block_on(cluster)?;
     let adapter = Adapter::start(&AdapterConfig {
         binary: &args.metrics_adapter,
         kubeconfig: &cluster.kubeconfig,
-        pod_port: pods.port,
         directory: &directory,
         name: "metrics-adapter-0".to_owned(),
         shutdown_delay: Duration::ZERO,

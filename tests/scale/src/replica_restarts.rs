@@ -39,7 +39,6 @@ const QUERY_INTERVAL: Duration = Duration::from_millis(2);
 struct Replicas<'a> {
     args: &'a Args,
     cluster: &'a FakeCluster,
-    pods: &'a Pods,
     directory: &'a Path,
     running: BTreeMap<usize, (Adapter, HpaClients, tokio::task::JoinSet<()>)>,
     started: usize,
@@ -61,10 +60,9 @@ pub(crate) fn run(runtime: &Runtime, args: &Args, pods: &Pods) -> Result<Vec<Str
     let directory = args.cache.join("scale");
     std::fs::create_dir_all(&directory)?;
     runtime.block_on(async {
-        let cluster = FakeCluster::new(WORKLOADS, PODS, &args.learn_target, &directory).await?;
+        let cluster = FakeCluster::new(WORKLOADS, PODS, pods.port, &args.learn_target, &directory).await?;
         let (running, started) = (BTreeMap::new(), 0);
-        let mut replicas =
-            Replicas { args, cluster: &cluster, pods, directory: &directory, running, started };
+        let mut replicas = Replicas { args, cluster: &cluster, directory: &directory, running, started };
         replicas.start().await?;
         replicas.start().await?;
         tokio::time::sleep(RESTART_INTERVAL).await;
@@ -94,7 +92,6 @@ impl Replicas<'_> {
         let config = AdapterConfig {
             binary: &self.args.metrics_adapter,
             kubeconfig: &self.cluster.kubeconfig,
-            pod_port: self.pods.port,
             directory: self.directory,
             name: format!("metrics-adapter-{}", self.started),
             shutdown_delay: Duration::from_secs(2),

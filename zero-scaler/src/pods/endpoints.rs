@@ -4,7 +4,7 @@
 //! mode).
 //! Output: endpoints for Rouse's own slices, and the number of ready pods. Both reconcilers use it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
@@ -61,44 +61,13 @@ pub fn pods(
     if is_managed(service) {
         let Some(private) = private else { return Vec::new() };
         let with_sidecar = |slice: &EndpointSlice| {
-            slice.ports.iter().flatten().any(|port| port.port == Some(i32::from(QUEUE_PROXY_PORT)))
+            private_ports::sidecar_port(slice.ports.as_deref().unwrap_or_default()).is_some()
         };
         collect(&slices.of(namespace, private), |slice| !sidecar.is_required() || with_sidecar(slice))
     } else {
         let name = service.metadata.name.as_deref().unwrap_or_default();
         collect(&slices.of(namespace, name), |slice| !is_ours(slice))
     }
-}
-
-/// Sidecar port numbers of pods that differ from the fixed one. Kubernetes writes separate slices
-/// for such pods. Activators cannot reach them, because they always use the fixed port.
-pub fn nonstandard_sidecar_ports(
-    slices: &SliceIndex,
-    namespace: &str,
-    service: &Service,
-    private: Option<&str>,
-) -> BTreeSet<i32> {
-    let by_name = |port: &&ServicePort| {
-        private.is_none() && port.target_port == Some(IntOrString::String(QUEUE_PROXY.to_owned()))
-    };
-    let names: BTreeSet<&str> =
-        tcp_ports(service).filter(by_name).map(|port| port.name.as_deref().unwrap_or_default()).collect();
-    let name = private.or(service.metadata.name.as_deref()).unwrap_or_default();
-    let slices = slices.of(namespace, name);
-    let from_kubernetes = slices.iter().filter(|slice| !is_ours(slice) && has_endpoints(slice));
-    let ports = from_kubernetes.flat_map(|slice| slice.ports.iter().flatten());
-    ports
-        .filter(|port| match private {
-            // Slices from before a change of the setting `sidecar` have the app's ports for a moment.
-            Some(_) => !private_ports::is_of_pods_without_sidecar(port),
-            None => names.contains(port.name.as_deref().unwrap_or_default()),
-        })
-        .filter_map(|port| port.port.filter(|number| *number != i32::from(QUEUE_PROXY_PORT)))
-        .collect()
-}
-
-fn has_endpoints(slice: &EndpointSlice) -> bool {
-    slice.endpoints.as_ref().is_some_and(|endpoints| !endpoints.is_empty())
 }
 
 /// The number of ready pods.
@@ -155,12 +124,12 @@ mod tests {
         name: &str,
         service: &str,
         manager: &str,
-        port: u16,
+        port: (&str, u16),
         endpoints: &serde_json::Value,
     ) -> Decoded<EndpointSlice> {
         serde_json::from_value(serde_json::json!({
             "metadata": {"name": name, "namespace": "shop", "labels": {SERVICE_NAME: service, MANAGED_BY: manager}},
-            "addressType": "IPv4", "endpoints": endpoints, "ports": [{"name": "http", "port": port}],
+            "addressType": "IPv4", "endpoints": endpoints, "ports": [{"name": port.0, "port": port.1}],
         }))
         .unwrap()
     }
@@ -180,18 +149,14 @@ mod tests {
             {"addresses": ["10.0.0.1"], "hints": {"forZones": [{"name": "a"}]}},
         ]);
         let other = serde_json::json!([{"addresses": ["10.9.9.9"]}]);
-        index.apply(&Event::Apply(slice("p", "web-private", "k8s", QUEUE_PROXY_PORT, &two)));
-        index.apply(&Event::Apply(slice("q", "web-private", "k8s", 8080, &other)));
-        index.apply(&Event::Apply(slice("ours", "web", SLICE_MANAGER, 20000, &other)));
-        index.apply(&Event::Apply(slice("kubernetes", "web", "k8s", QUEUE_PROXY_PORT, &two)));
+        index.apply(&Event::Apply(slice("p", "web-private", "k8s", ("http", 18012), &two)));
+        index.apply(&Event::Apply(slice("q", "web-private", "k8s", ("rouse-80", 8080), &other)));
+        index.apply(&Event::Apply(slice("ours", "web", SLICE_MANAGER, ("http", 20000), &other)));
+        index.apply(&Event::Apply(slice("kubernetes", "web", "k8s", ("http", 18012), &two)));
 
         let managed = service(&serde_json::Value::Null);
         let attached = service(&serde_json::json!({"app": "web"}));
         assert!(is_managed(&managed) && !is_managed(&attached));
-        assert_eq!(
-            nonstandard_sidecar_ports(&index, "shop", &managed, Some("web-private")),
-            BTreeSet::from([8080])
-        );
         assert!(pods(&index, "shop", &managed, None, SidecarMode::Required).is_empty());
         for (service, private) in [(&managed, Some("web-private")), (&attached, None)] {
             let pods = pods(&index, "shop", service, private, SidecarMode::Required);
@@ -203,6 +168,6 @@ mod tests {
         }
         let all = pods(&index, "shop", &managed, Some("web-private"), SidecarMode::None);
         let port = |pod: &PodEndpoint| pod.ports[0].port;
-        assert_eq!(all.iter().map(port).collect::<Vec<_>>(), [Some(8012), Some(8012), Some(8080)]);
+        assert_eq!(all.iter().map(port).collect::<Vec<_>>(), [Some(18012), Some(18012), Some(8080)]);
     }
 }

@@ -1,6 +1,7 @@
 //! The ports of a private Service, which selects the pods of a managed Service.
 //!
-//! Of pods with a sidecar one port is enough: the sidecar's. Of pods without one, the private Service
+//! Of pods with a sidecar one port is enough: the sidecar's, by its name, so that Kubernetes resolves the
+//! number that each pod has. Of pods without one, the private Service
 //! has each TCP port of the public Service, so that Kubernetes resolves a named target port for each
 //! pod, and the port of a sidecar: the slices then show which pods have one all the same, as they do
 //! before the workload's setting `sidecar` changes to `"true"`.
@@ -17,6 +18,8 @@ use serde_json::{Value, json};
 use crate::cache::service::Service;
 use crate::pods::target_port::{TargetPort, tcp_ports};
 
+/// Name of the sidecar's port where it is the only one.
+const ONLY_PORT: &str = "http";
 /// Name of the sidecar's port beside ports of the app.
 const SIDECAR_PORT: &str = "rouse-sidecar";
 /// Name of a port of the app, before the Service port's number.
@@ -25,7 +28,7 @@ const APP_PORT: &str = "rouse-";
 /// The ports of the private Service of `service`, ordered by number.
 pub(crate) fn private_ports(service: &Service, sidecar: SidecarMode) -> Vec<Value> {
     if sidecar.is_required() {
-        return vec![port("http", QUEUE_PROXY_PORT.into(), &IntOrString::String(QUEUE_PROXY.to_owned()))];
+        return vec![port(ONLY_PORT, QUEUE_PROXY_PORT.into(), &IntOrString::String(QUEUE_PROXY.to_owned()))];
     }
     let taken: BTreeSet<i32> = tcp_ports(service).map(|port| port.port).collect();
     let free = (i32::from(QUEUE_PROXY_PORT)..).find(|number| !taken.contains(number));
@@ -53,10 +56,12 @@ pub(crate) fn number_on_pod(port: &ServicePort, slice: &[EndpointPort]) -> Optio
     }
 }
 
-/// Whether the pods of a slice have a sidecar, by the ports of a private Service for pods without
-/// one.
-pub(crate) fn show_sidecar(slice: &[EndpointPort]) -> bool {
-    slice.iter().any(|port| port.name.as_deref() == Some(SIDECAR_PORT))
+/// The traffic port of the sidecars of the pods of a slice, given the slice's ports; `None` if they
+/// have no sidecar.
+pub(crate) fn sidecar_port(slice: &[EndpointPort]) -> Option<u16> {
+    let is_sidecar = |name: &str| name == ONLY_PORT || name == SIDECAR_PORT;
+    let port = slice.iter().find(|port| port.name.as_deref().is_some_and(is_sidecar))?;
+    u16::try_from(port.port?).ok()
 }
 
 /// Whether a port of a slice comes from a private Service for pods without sidecar.
@@ -115,6 +120,7 @@ mod tests {
         assert_eq!(number_on_pod(ports[0], &resolved), Some(3000));
         assert_eq!(number_on_pod(ports[0], &[]), None);
         assert_eq!(number_on_pod(ports[1], &[]), Some(9000));
-        assert!(show_sidecar(&resolved) && !show_sidecar(&resolved[..1]));
+        assert_eq!((sidecar_port(&resolved), sidecar_port(&resolved[..1])), (Some(8012), None));
+        assert_eq!(sidecar_port(&slice(&json!([{"name": "http", "port": 18012}]))), Some(18012));
     }
 }

@@ -4,7 +4,7 @@
 //! The Service and the HPA configure the same settings; the status stage compares them.
 
 use autoscaler::Protocol;
-use autoscaler::api::SidecarConflict;
+use autoscaler::api::{SidecarConflict, sidecar_ports_of_template};
 use autoscaler::contract::{CONTAINER_CONCURRENCY, INJECT_LABEL, NO_WAKE, PROTOCOL, QUEUE_PROXY};
 use autoscaler::settings::NoWakeRules;
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
@@ -27,6 +27,8 @@ pub enum Sidecar {
         container_concurrency: u32,
         /// Requests that it does not count.
         no_wake: NoWakeRules,
+        /// Its traffic port.
+        port: u16,
         /// Why pods do not start with it, or not all of them.
         conflict: Option<SidecarConflict>,
     },
@@ -49,7 +51,8 @@ pub(crate) fn sidecar_of(template: &PodTemplateSpec) -> Sidecar {
     match (protocol, limit, no_wake) {
         (Some(protocol), Some(container_concurrency), Some(no_wake)) => {
             let conflict = SidecarConflict::all(template).into_iter().next();
-            Sidecar::Configured { protocol, container_concurrency, no_wake, conflict }
+            let port = sidecar_ports_of_template(template).traffic;
+            Sidecar::Configured { protocol, container_concurrency, no_wake, port, conflict }
         }
         _ => Sidecar::Invalid,
     }
@@ -78,13 +81,15 @@ fn containers(template: &PodTemplateSpec) -> impl Iterator<Item = &Container> {
 
 #[cfg(test)]
 mod tests {
+    use autoscaler::contract::QUEUE_PROXY_PORT;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn configured(protocol: Protocol, container_concurrency: u32) -> Sidecar {
         let no_wake = NoWakeRules::default();
-        Sidecar::Configured { protocol, container_concurrency, no_wake, conflict: None }
+        let port = QUEUE_PROXY_PORT;
+        Sidecar::Configured { protocol, container_concurrency, no_wake, port, conflict: None }
     }
 
     fn read(annotations: &Value, sidecar: &Value) -> Sidecar {
@@ -106,8 +111,8 @@ mod tests {
         assert_eq!(read(&json!({CONTAINER_CONCURRENCY: "many"}), &none), Sidecar::Invalid);
         assert_eq!(read(&json!({NO_WAKE: "get /"}), &none), Sidecar::Invalid);
         let no_wake = "GET /healthz".parse().unwrap();
-        let (protocol, container_concurrency, conflict) = (Protocol::Http, 0, None);
-        let expected = Sidecar::Configured { protocol, container_concurrency, no_wake, conflict };
+        let (protocol, container_concurrency, port, conflict) = (Protocol::Http, 0, QUEUE_PROXY_PORT, None);
+        let expected = Sidecar::Configured { protocol, container_concurrency, no_wake, port, conflict };
         assert_eq!(read(&json!({NO_WAKE: "GET /healthz"}), &none), expected);
     }
 

@@ -25,7 +25,8 @@ fn queue(container_concurrency: u32, pods: u8) -> Arc<SlotQueue> {
 }
 
 fn endpoint(pod: u8, ready: bool) -> PodEndpoint {
-    let (uid, ip, route) = (pod.to_string(), [10, 0, 0, pod].into(), PodRoute::QueueProxy);
+    let (uid, ip, route) =
+        (pod.to_string(), [10, 0, 0, pod].into(), PodRoute::QueueProxy(Default::default()));
     let (proximity, probe) = (Proximity::default(), Some(PodProbe::QueueProxy));
     PodEndpoint { uid, ip, proximity, ready, route, probe }
 }

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::contract::selector::Selector;
+use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::routing::proximity::Proximity;
 use autoscaler::settings::{NoWakeRules, SidecarMode};
 use autoscaler::{Key, Protocol};
@@ -178,6 +179,7 @@ impl FileContents {
                 was_ready: false,
                 ending: false,
                 injected: entry.sidecar,
+                sidecar_ports: SidecarPorts::default(),
                 containers: containers.clone(),
             };
             if self.pods.insert(name, pod).is_some() {
@@ -186,7 +188,7 @@ impl FileContents {
         }
         let lease = |port: &PortEntry| LeasedPort {
             activator_port: port.listen,
-            pod_port: port.pod,
+            pod_port: Some(port.pod),
             app_port: (!entry.sidecar).then_some(AppPort::Number(port.pod)),
             protocol: port.protocol,
         };

@@ -1,3 +1,4 @@
+use autoscaler::Protocol;
 use fake_api::FakeApi;
 use prometheus::Registry;
 use runtime::readiness::Readiness;
@@ -135,13 +136,9 @@ fn empty_or_invalid_selector_selects_nothing() {
     let read = workload(&service("app=web"));
     assert!(read.selector.is_some() && read.serving && read.waiting_page);
     assert_eq!(read.wake_target.map(|target| target.name).as_deref(), Some("web"));
-    let port = |activator_port, pod_port, protocol| LeasedPort {
-        activator_port,
-        pod_port,
-        app_port: None,
-        protocol,
-    };
-    assert_eq!(read.ports, [port(20001, 8012, Protocol::Http), port(20002, 8022, Protocol::Tcp)]);
+    let port =
+        |activator_port, protocol| LeasedPort { activator_port, pod_port: None, app_port: None, protocol };
+    assert_eq!(read.ports, [port(20001, Protocol::Http), port(20002, Protocol::Tcp)]);
 }
 
 #[test]
@@ -160,9 +157,9 @@ fn leases_of_workload_without_sidecar_have_ports_of_the_app() {
     let read = workload(&service);
     assert_eq!(read.sidecar, SidecarMode::None);
     assert_eq!(read.timeouts, Timeouts::new(Duration::from_millis(1500), Duration::ZERO, Duration::ZERO));
-    let ports: Vec<_> = read.ports.iter().map(|port| (port.pod_port, port.app_port.clone())).collect();
+    let ports: Vec<_> = read.ports.iter().map(|port| port.app_port.clone()).collect();
     let (http, db) = (AppPort::Number(8080), AppPort::Name("db".into()));
-    assert_eq!(ports, [(8012, Some(http)), (8022, Some(db))], "a queue-proxy that a pod still has, the app");
+    assert_eq!(ports, [Some(http), Some(db)]);
 }
 
 fn put_pod(api: &FakeApi, namespace: &str, name: &str) {

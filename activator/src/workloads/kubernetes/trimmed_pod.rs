@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY};
 use autoscaler::routing::proximity::Location;
 use k8s_openapi::NamespaceResourceScope;
@@ -23,7 +24,7 @@ use crate::workloads::containers::{AnyObject, Container, Containers};
 /// Label of a node, and of each pod on it, with the zone.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
-/// A pod. Of one with a queue-proxy nothing of the spec but its node is kept.
+/// A pod. Of one with a queue-proxy nothing of the spec but its node and the ports of that is kept.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(super) struct TrimmedPod {
@@ -31,6 +32,9 @@ pub(super) struct TrimmedPod {
     /// From the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<String>,
+    /// From the spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sidecar_ports: Option<SidecarPorts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) spec: Option<PodSpec>,
     pub(super) status: PodStatus,
@@ -96,11 +100,12 @@ pub(super) fn trim_metadata<K: Resource>(object: &mut K) {
 // === impl TrimmedPod ===
 
 impl TrimmedPod {
-    /// Drops the spec of a pod with a queue-proxy, except for its node.
+    /// Drops the spec of a pod with a queue-proxy, except for its node and the ports of that.
     fn trim_spec(&mut self) {
         self.node = self.spec.as_mut().and_then(|spec| spec.node_name.take());
-        let has_queue_proxy = self.spec.as_ref().is_some_and(PodSpec::has_queue_proxy);
-        if has_queue_proxy && self.is_injected() {
+        let queue_proxy = self.spec.as_ref().and_then(PodSpec::queue_proxy).map(Container::sidecar_ports);
+        if queue_proxy.is_some() && self.is_injected() {
+            self.sidecar_ports = queue_proxy;
             self.spec = None;
             self.status.container_statuses.clear();
             self.status.init_container_statuses.clear();
@@ -123,6 +128,7 @@ impl TrimmedPod {
             was_ready: is_ready && self.is_persisted,
             ending: self.metadata.deletion_timestamp.is_some() || matches!(phase, "Succeeded" | "Failed"),
             injected: self.is_injected(),
+            sidecar_ports: self.sidecar_ports.unwrap_or_default(),
             containers: self.spec.as_ref().map(|spec| spec.containers(&self.status)),
         }
     }
@@ -177,8 +183,8 @@ impl Resource for TrimmedPod {
 // === impl PodSpec ===
 
 impl PodSpec {
-    fn has_queue_proxy(&self) -> bool {
-        self.containers.iter().chain(&self.init_containers).any(|container| container.name == QUEUE_PROXY)
+    fn queue_proxy(&self) -> Option<&Container> {
+        self.containers.iter().chain(&self.init_containers).find(|container| container.name == QUEUE_PROXY)
     }
 
     fn containers(&self, status: &PodStatus) -> Containers {
@@ -257,6 +263,17 @@ mod tests {
         assert_eq!(containers(&labels, &with), None);
         assert_eq!(containers(&labels, &without), Some(1), "the label alone adds no container");
         assert_eq!(containers(&json!({}), &with), Some(1), "a container of the owner");
+    }
+
+    #[test]
+    fn keeps_ports_of_the_queue_proxy_that_differ_from_the_default() {
+        let ports = json!([{"name": "queue-proxy", "containerPort": 18012}, {"containerPort": 1}]);
+        let spec = json!({"containers": [{"name": "app"}], "initContainers": [{"name": "queue-proxy", "ports": ports}]});
+        let pod = trimmed(json!({INJECT_LABEL: "true"}), spec, status(true));
+        let restored: TrimmedPod = serde_json::from_str(&serde_json::to_string(&pod).unwrap()).unwrap();
+        let expected = SidecarPorts { traffic: 18012, ..SidecarPorts::default() };
+        assert_eq!(read_pod(&pod).sidecar_ports, expected);
+        assert_eq!(read_pod(&restored).sidecar_ports, expected, "persisted");
     }
 
     #[test]

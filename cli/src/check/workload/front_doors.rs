@@ -70,7 +70,7 @@ fn other_service(
     }
     let ports = spec.ports.iter().flatten();
     let mut led = ports.filter(|port| backend.port.as_ref().is_none_or(|named| is(port, named)));
-    let is_counted = workload.has_sidecar && led.all(leads_to_sidecar);
+    let is_counted = workload.has_sidecar && led.all(|port| leads_to_sidecar(port, workload.sidecar_ports()));
     let effect =
         if is_counted { "do not wake the workload" } else { "are not counted, and do not wake the workload" };
     (!is_counted || workload.goes_to_zero()).then(|| {

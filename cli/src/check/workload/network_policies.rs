@@ -3,10 +3,8 @@
 //! Pods with a sidecar connect to no part of Rouse, so rules for their egress are not evaluated, nor
 //! are policies for clients.
 
-use autoscaler::contract::{
-    PROTOCOL, QUEUE_PROXY, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_ADMIN_PORT_NAME, QUEUE_PROXY_PORT,
-    QUEUE_PROXY_STATS_PORT, QUEUE_PROXY_STATS_PORT_NAME,
-};
+use autoscaler::contract::sidecar_ports::SidecarPorts;
+use autoscaler::contract::{PROTOCOL, QUEUE_PROXY, QUEUE_PROXY_ADMIN_PORT_NAME, QUEUE_PROXY_STATS_PORT_NAME};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
@@ -14,10 +12,6 @@ use kube::ResourceExt;
 use crate::check::finding::Finding;
 use crate::check::selection::network_policy::{Peer, Traffic, blocking_ingress};
 use crate::check::workload_objects::WorkloadObjects;
-
-/// The fix where pods have a sidecar.
-const FIX: &str = "allow ingress from namespace rouse-system to ports 9090/TCP, 9090/UDP and 8022/TCP, and \
-                   to 8012/TCP from anywhere, as the NetworkPolicy in docs/reference/ports.md";
 
 pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     if workload.pod_labels().is_none() {
@@ -31,7 +25,8 @@ pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
 }
 
 fn statistics(workload: &WorkloadObjects) -> Option<Finding> {
-    let (port, name) = (QUEUE_PROXY_STATS_PORT, Some(QUEUE_PROXY_STATS_PORT_NAME));
+    let ports = workload.sidecar_ports();
+    let (port, name) = (ports.stats, Some(QUEUE_PROXY_STATS_PORT_NAME));
     let collectors = &workload.shared.collectors;
     if let Some(policy) = blocking(workload, collectors, port, name, "TCP") {
         let problem = format!(
@@ -39,7 +34,7 @@ fn statistics(workload: &WorkloadObjects) -> Option<Finding> {
              {port}: there is no metric, and HPAs keep their sizes",
             workload.target_name()
         );
-        return Some(Finding::error(object(workload, policy), "StatisticsBlocked", problem, FIX));
+        return Some(Finding::error(object(workload, policy), "StatisticsBlocked", problem, fix(ports)));
     }
     let policy = blocking(workload, collectors, port, name, "UDP")?;
     let problem = format!(
@@ -47,14 +42,23 @@ fn statistics(workload: &WorkloadObjects) -> Option<Finding> {
          {port}: it reads them by HTTP, which costs more",
         workload.target_name()
     );
-    Some(Finding::warning(object(workload, policy), "DatagramsBlocked", problem, FIX))
+    Some(Finding::warning(object(workload, policy), "DatagramsBlocked", problem, fix(ports)))
 }
 
 fn requests(workload: &WorkloadObjects) -> Option<Finding> {
     let is_tcp = workload.pod_annotations().any(|(key, value)| key == PROTOCOL && value == "tcp");
-    let admin = is_tcp.then_some((QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_ADMIN_PORT_NAME));
-    let mut ports = [(QUEUE_PROXY_PORT, QUEUE_PROXY)].into_iter().chain(admin);
-    ports.find_map(|(port, name)| blocked_requests(workload, port, Some(name), FIX))
+    let ports = workload.sidecar_ports();
+    let admin = is_tcp.then_some((ports.admin, QUEUE_PROXY_ADMIN_PORT_NAME));
+    let mut used = [(ports.traffic, QUEUE_PROXY)].into_iter().chain(admin);
+    used.find_map(|(port, name)| blocked_requests(workload, port, Some(name), &fix(ports)))
+}
+
+/// The fix where pods have a sidecar.
+fn fix(SidecarPorts { traffic, admin, stats }: SidecarPorts) -> String {
+    format!(
+        "allow ingress from namespace rouse-system to ports {stats}/TCP, {stats}/UDP and {admin}/TCP, and to \
+         {traffic}/TCP from anywhere, as the NetworkPolicy in docs/reference/ports.md"
+    )
 }
 
 /// Activators connect to the app itself, on the ports to which the Service leads.

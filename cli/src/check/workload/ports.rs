@@ -1,7 +1,8 @@
 //! Ports of the sidecar that the app takes without a declaration, and the port of the app.
 
 use autoscaler::api::SidecarConflict;
-use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORTS};
+use autoscaler::contract::sidecar_ports::SidecarPorts;
+use autoscaler::contract::{GROUP, QUEUE_PROXY};
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
 use crate::check::finding::Finding;
@@ -10,10 +11,13 @@ use crate::check::workload_objects::WorkloadObjects;
 pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
     let template = workload.template.as_ref().filter(|_| workload.has_sidecar)?;
     let object = workload.target_name();
+    let ports = workload.sidecar_ports();
     let fix = |port: u16| {
         format!(
-            "let the app listen on another port than {port}, and declare that one first (or name it in the \
-             annotation {GROUP}/app-port of the pods)"
+            "annotate the pods with {}: \"PORT\" for another port of the sidecar, or let the app listen on another \
+             port than {port}, and declare that one first (or name it in the annotation {GROUP}/app-port of the \
+             pods)",
+            ports.annotation_of(port)
         )
     };
     if let Some(port) = invalid(template) {
@@ -23,7 +27,7 @@ pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
         let fix = format!("set {GROUP}/app-port to the number of the port on which the app listens");
         return Some(Finding::error(object, "InvalidAppPort", problem, fix));
     }
-    if let Some(port) = annotated(template) {
+    if let Some(port) = annotated(template, ports) {
         let problem = format!("annotation app-port is {port}, a port of the sidecar itself");
         return Some(Finding::error(object, "AppPortTaken", problem, fix(port)));
     }
@@ -33,7 +37,7 @@ pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
         return None;
     }
     let apps = template.spec.iter().flat_map(|spec| &spec.containers).filter(|it| it.name != QUEUE_PROXY);
-    let (container, port) = apps.filter_map(|app| Some((app, mentioned(app)?))).next()?;
+    let (container, port) = apps.filter_map(|app| Some((app, mentioned(app, ports)?))).next()?;
     let problem = format!(
         "container {} has {port} in its arguments or environment; the sidecar listens on that port in the \
          same pod",
@@ -51,17 +55,17 @@ fn invalid(template: &PodTemplateSpec) -> Option<&str> {
     annotation(template).filter(|text| !text.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
-fn annotated(template: &PodTemplateSpec) -> Option<u16> {
+fn annotated(template: &PodTemplateSpec, ports: SidecarPorts) -> Option<u16> {
     let port = annotation(template)?.parse().ok()?;
-    QUEUE_PROXY_PORTS.contains(&port).then_some(port)
+    ports.all().contains(&port).then_some(port)
 }
 
 /// An argument `8012`, `:8012` or `--port=8012`, or a variable `PORT` with that value.
-fn mentioned(container: &Container) -> Option<u16> {
+fn mentioned(container: &Container, ports: SidecarPorts) -> Option<u16> {
     let words = container.command.iter().flatten().chain(container.args.iter().flatten());
     let variables = container.env.iter().flatten().filter(|it| it.name.to_uppercase().contains("PORT"));
     let values = words.chain(variables.filter_map(|variable| variable.value.as_ref()));
-    QUEUE_PROXY_PORTS.into_iter().find(|port| {
+    ports.all().into_iter().find(|port| {
         let number = port.to_string();
         values.clone().any(|value| {
             value.strip_suffix(&number).is_some_and(|rest| rest.is_empty() || rest.ends_with([':', '=']))

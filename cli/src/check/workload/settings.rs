@@ -9,7 +9,7 @@ use crate::check::finding::Finding;
 use crate::check::workload_objects::WorkloadObjects;
 
 /// Annotations of pods, as docs/reference/pods.md has them.
-const OF_PODS: [&str; 14] = [
+const OF_PODS: [&str; 17] = [
     "app-port",
     "container-concurrency",
     "queue-depth",
@@ -24,6 +24,9 @@ const OF_PODS: [&str; 14] = [
     "tcp-silence",
     "tcp-answer-time",
     "sidecar-cpu-limit",
+    "sidecar-port",
+    "sidecar-admin-port",
+    "sidecar-stats-port",
 ];
 
 /// Annotations of HPAs that are fields of a PodAutoscaler.

@@ -86,6 +86,6 @@ fn conflicts(workload: &WorkloadObjects, template: &PodTemplateSpec) -> impl Ite
         let reason = conflict.reason();
         let finding =
             Finding::error(workload.target_name(), reason.as_str(), conflict.problem(), conflict.fix());
-        if conflict == SidecarConflict::HostNetwork { finding.as_warning() } else { finding }
+        if matches!(conflict, SidecarConflict::HostNetwork(_)) { finding.as_warning() } else { finding }
     })
 }

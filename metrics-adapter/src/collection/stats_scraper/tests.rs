@@ -60,13 +60,14 @@ async fn loaded(ready: u8, answering: u8, load: fn(u8) -> f64) -> (StatsScraper,
         pod_reports: Arc::default(),
         resources: Arc::default(),
         pods: ReadyPods::default(),
-        client: ScrapeClient::new(port, None),
+        client: ScrapeClient::new(None),
         workloads: tokio::sync::watch::channel(Arc::default()).1,
         metrics: Metrics::register(&prometheus::Registry::new()).unwrap(),
     };
     let at = |i: u8| {
         let mut pod = Pod::clone(&pod(&i.to_string(), 0));
         pod.ip = Some(address(i).parse().unwrap());
+        pod.stats_port = port;
         Arc::new(pod)
     };
     (scraper, (0..ready).map(at).collect())
@@ -109,7 +110,7 @@ async fn discards_second_on_shortfall() {
 async fn does_not_extrapolate_one_hot_pod_to_many() {
     for _ in 0..5 {
         let (scraper, pods) = loaded(40, 40, |i| if i == 0 { 50.0 } else { 0.0 }).await;
-        let hot = pods[0].ip;
+        let hot = pods[0].stats_address();
         let (now, window) = (Duration::from_secs(1000), Duration::from_secs(60));
         let round = scraper.scrape(counted(&pods), RoundResult::default(), now, window, None).await.unwrap();
         let ScrapeResult::Complete { total, .. } = &round.result else { panic!("{round:?}") };
@@ -232,7 +233,7 @@ async fn observes_each_pod_that_was_read_with_its_age_since_readiness() {
     late.ready_since = Some(Duration::from_secs(990));
     pods[0] = Arc::new(late);
     let now = Duration::from_secs(1000);
-    let last = RoundResult { outliers: vec![pods[0].ip.unwrap()], ..RoundResult::default() };
+    let last = RoundResult { outliers: vec![pods[0].stats_address().unwrap()], ..RoundResult::default() };
     let round = scraper.scrape(counted(&pods), last, now, Duration::from_secs(60), None).await.unwrap();
     let late = PodSecond { age: Duration::from_secs(10), ..PodSecond::default() };
     assert_eq!(round.seconds[0], late);
@@ -256,12 +257,13 @@ async fn observes_each_memory_reading_in_one_second() {
 }
 
 /// A Kubernetes pod that became ready at 1970-01-01T00:15:00Z.
-fn ready_pod(ip: &str) -> runtime::kubernetes::Decoded<k8s_openapi::api::core::v1::Pod> {
+fn ready_pod(ip: &str, stats_port: u16) -> runtime::kubernetes::Decoded<k8s_openapi::api::core::v1::Pod> {
     let condition = serde_json::json!({
         "type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:15:00Z",
     });
     serde_json::from_value(serde_json::json!({
         "metadata": {"name": "web-1", "namespace": "shop", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "queue-proxy", "ports": [{"name": "queue-stats", "containerPort": stats_port}]}]},
         "status": {
             "phase": "Running", "podIP": ip, "startTime": "1970-01-01T00:00:00Z", "conditions": [condition],
         },
@@ -278,7 +280,8 @@ fn learning() -> Option<WorkloadLearning> {
 
 #[tokio::test]
 async fn records_complete_rounds_of_workloads_that_learn() {
-    let (scraper, _) = loopback(1, 1).await;
+    let (scraper, pods) = loopback(1, 1).await;
+    let ready_pod = |ip| ready_pod(ip, pods[0].stats_port);
     scraper.pods.apply(Event::Init);
     scraper.pods.apply(Event::InitDone);
     scraper.pods.apply(Event::Apply(ready_pod("127.0.0.1")));
@@ -304,7 +307,7 @@ async fn plain_pod() -> StatsScraper {
     let (scraper, _) = loopback(0, 0).await;
     scraper.pods.apply(Event::Init);
     scraper.pods.apply(Event::InitDone);
-    for event in [Event::Init, Event::InitApply(ready_pod("127.0.0.1")), Event::InitDone] {
+    for event in [Event::Init, Event::InitApply(ready_pod("127.0.0.1", 9090)), Event::InitDone] {
         scraper.pods.apply_unlabelled("shop".to_owned(), event);
     }
     scraper

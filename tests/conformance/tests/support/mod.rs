@@ -120,7 +120,7 @@ impl Activator {
             sidecar,
             ports: vec![LeasedPort {
                 activator_port: port,
-                pod_port: setup.app.port(),
+                pod_port: Some(setup.app.port()),
                 app_port: (!sidecar.is_required()).then_some(AppPort::Number(setup.app.port())),
                 protocol: Protocol::Http,
             }],

@@ -205,5 +205,5 @@ fn pod_monitors_name_declared_ports() {
         .collect();
     assert_eq!(ports.len(), 2, "{ports:?}");
     assert!(own.iter().all(|text| text.contains(&format!("name: {}, containerPort: 9090", ports[0]))));
-    assert!(sidecar[0].contains(&format!("name: \"{}\", containerPort: 9090", ports[1])));
+    assert!(sidecar[0].contains(&format!("name: \"{}\", containerPort: variables.statsPort", ports[1])));
 }

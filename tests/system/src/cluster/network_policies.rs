@@ -10,6 +10,7 @@
 //! copy. On a cluster that does not enforce NetworkPolicies none of them has an effect.
 
 use anyhow::{Context, Result, ensure};
+use autoscaler::contract::sidecar_ports::SidecarPorts;
 use docs::page::{pages, root};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{Api, DeleteParams, PostParams};
@@ -131,6 +132,43 @@ pub async fn admit_activators(namespace: &TestNamespace, app: &str, port: Value)
         "ingress": [{"from": [activators], "ports": [{"port": port, "protocol": "TCP"}]}],
     });
     create(namespace, json!({"metadata": {"name": app}, "spec": spec})).await
+}
+
+/// Opens these ports of sidecars, as the documented policies open the default ones.
+///
+/// # Errors
+/// When the API refuses a policy.
+pub async fn admit_sidecar_ports(namespace: &TestNamespace, ports: SidecarPorts) -> Result<()> {
+    let numbers: Vec<_> = SidecarPorts::default().all().into_iter().zip(ports.all()).collect();
+    for mut policy in documented()? {
+        replace_ports(&mut policy, &numbers);
+        let name = format!(
+            "{}-{}",
+            policy.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default(),
+            ports.traffic
+        );
+        policy
+            .pointer_mut("/metadata")
+            .and_then(Value::as_object_mut)
+            .context("a policy without a name")?
+            .insert("name".to_owned(), json!(name));
+        create(namespace, policy).await?;
+    }
+    Ok(())
+}
+
+fn replace_ports(value: &mut Value, numbers: &[(u16, u16)]) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_ports(item, numbers)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| replace_ports(field, numbers)),
+        Value::Number(number) => {
+            let other = numbers.iter().find(|(default, _)| number.as_u64() == Some(u64::from(*default)));
+            if let Some((_, other)) = other {
+                *value = json!(other);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn is_policy(object: &Value) -> bool {

@@ -13,5 +13,6 @@ mod policies;
 mod redis;
 mod scale_to_zero;
 mod services;
+mod sidecar_ports;
 mod sidecar_switch;
 mod targets;

@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::activators::path_verification::PathError;
 use crate::controllers::pod_autoscaler::scale_write::ScaleWriteResult;
-use crate::controllers::pod_autoscaler::status;
+use crate::controllers::pod_autoscaler::{degraded, status};
+use crate::kubernetes::reasons::Reason;
 use crate::pods::footprint::PodFootprint;
 use crate::pods::sidecar::Sidecar;
 
@@ -427,7 +428,7 @@ fn number_of_activators_without_decision_follows_the_status() {
 /// A sidecar with these `no-wake` rules, if any.
 fn configured(protocol: Protocol, container_concurrency: u32, no_wake: &str) -> Sidecar {
     let no_wake = no_wake.parse().unwrap_or_default();
-    Sidecar::Configured { protocol, container_concurrency, no_wake, conflict: None }
+    Sidecar::Configured { protocol, container_concurrency, no_wake, port: 8012, conflict: None }
 }
 
 #[test]
@@ -753,6 +754,7 @@ fn reports_what_the_sidecar_does_not_work_with() {
             protocol: Protocol::Http,
             container_concurrency: 0,
             no_wake: NoWakeRules::default(),
+            port: 8012,
             conflict,
         };
         let observed = ObservedWorkload { sidecar: Some(sidecar), ..active() };
@@ -760,12 +762,34 @@ fn reports_what_the_sidecar_does_not_work_with() {
             status::status(&observed, &decide(&observed, None), &Ok(ScaleWriteResult::NotNeeded), None);
         condition(&status.conditions, "Degraded").map(|c| (c.reason.clone(), c.message.clone()))
     };
-    let (reason, message) =
-        degraded(Some(SidecarConflict::Port { container: "app".to_owned(), port: 9090 })).unwrap();
+    let (reason, message) = degraded(Some(SidecarConflict::Port {
+        container: "app".to_owned(),
+        port: 9090,
+        annotation: "sidecar-stats-port",
+    }))
+    .unwrap();
     assert!(reason == "AppPortTaken" && message.contains("port 9090"), "{reason}: {message}");
     let (reason, message) = degraded(Some(SidecarConflict::Windows)).unwrap();
     assert!(reason == "WindowsPods" && message.contains("sidecar: \"false\""), "{reason}: {message}");
     assert_eq!(degraded(None), None);
+}
+
+#[test]
+fn reports_service_that_names_the_default_port_of_pods_with_another() {
+    let advice = |target: Value, port| {
+        let service = json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"},
+            "ports": [{"port": 80, "targetPort": target}]}});
+        let (protocol, container_concurrency, no_wake) = (Protocol::Http, 0, NoWakeRules::default());
+        let sidecar = Sidecar::Configured { protocol, container_concurrency, no_wake, port, conflict: None };
+        let service = Some(Arc::new(serde_json::from_value(service).unwrap()));
+        let observed = ObservedWorkload { sidecar: Some(sidecar), service, ..active() };
+        degraded::advice(&observed)
+    };
+    let (reason, message) = advice(json!(8012), 18012).unwrap();
+    assert!(reason == Reason::SidecarBypassed && message.contains("18012"), "{message}");
+    for (target, port) in [(json!(8012), 8012), (json!("queue-proxy"), 18012)] {
+        assert_eq!(advice(target, port), None);
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@
 
 use autoscaler::Protocol;
 use autoscaler::api::condition;
-use autoscaler::contract::{CONTAINER_CONCURRENCY, NO_WAKE};
+use autoscaler::contract::{CONTAINER_CONCURRENCY, NO_WAKE, QUEUE_PROXY, QUEUE_PROXY_PORT};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::decide::allowed;
 use super::observe::ObservedWorkload;
@@ -14,6 +15,7 @@ use crate::controllers::blocking_condition::blocking_condition;
 use crate::controllers::serverless_service::READY;
 use crate::kubernetes::conditions::ConditionContent;
 use crate::kubernetes::reasons::Reason;
+use crate::pods::endpoints::{is_managed, routable_ports};
 use crate::pods::sidecar::Sidecar;
 
 /// The condition's type.
@@ -47,6 +49,7 @@ pub(super) fn advice(observed: &ObservedWorkload) -> Option<(Reason, String)> {
         .or_else(|| Some((Reason::ContainerConcurrencyMismatch, concurrency_mismatch(observed)?)))
         .or_else(|| Some((Reason::NoWakeMismatch, no_wake_mismatch(observed)?)))
         .or_else(|| sidecar_conflict(observed))
+        .or_else(|| Some((Reason::SidecarBypassed, number_beside_sidecar(observed)?)))
 }
 
 fn service_warning(observed: &ObservedWorkload) -> Option<(Reason, String)> {
@@ -59,6 +62,20 @@ fn service_warning(observed: &ObservedWorkload) -> Option<(Reason, String)> {
 fn sidecar_conflict(observed: &ObservedWorkload) -> Option<(Reason, String)> {
     let Some(Sidecar::Configured { conflict: Some(conflict), .. }) = &observed.sidecar else { return None };
     Some((conflict.reason(), format!("{}; {}", conflict.problem(), conflict.fix())))
+}
+
+/// The default number as a target port, where pods have chosen another one.
+fn number_beside_sidecar(observed: &ObservedWorkload) -> Option<String> {
+    let Some(Sidecar::Configured { port: sidecar, .. }) = &observed.sidecar else { return None };
+    let service = observed.service.as_ref().filter(|service| !is_managed(service))?;
+    let name = Some(IntOrString::String(QUEUE_PROXY.to_owned()));
+    let by_number = routable_ports(service).find(|port| port.target_port != name)?.port;
+    (*sidecar != QUEUE_PROXY_PORT).then(|| {
+        format!(
+            "port {by_number} of the Service leads to {QUEUE_PROXY_PORT} of the pods, and their sidecar listens on \
+             {sidecar}, so its requests are not counted; set targetPort to {QUEUE_PROXY}"
+        )
+    })
 }
 
 /// The activators fill pods by the HPA's limit, and the sidecars queue by the pods'.

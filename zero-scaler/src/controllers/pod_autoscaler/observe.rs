@@ -31,7 +31,7 @@ use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::{PodEndpoint, is_managed, is_ready, pods, ready, routable_ports};
 use crate::pods::footprint::PodFootprint;
 use crate::pods::pod_selection::{PodSelection, SelectorSources};
-use crate::pods::private_ports::show_sidecar;
+use crate::pods::private_ports::sidecar_port;
 use crate::pods::sidecar::Sidecar;
 use crate::pods::start_watch::UnusablePod;
 use crate::scaling::scale::Scale;
@@ -238,7 +238,7 @@ fn sidecar_mode(
     if !wanted.is_required() || before.is_required() {
         return wanted;
     }
-    let without = |pod: &PodEndpoint| is_ready(&pod.endpoint) && !show_sidecar(&pod.ports);
+    let without = |pod: &PodEndpoint| is_ready(&pod.endpoint) && sidecar_port(&pod.ports).is_none();
     if template == Some(&Sidecar::Missing) || pods().iter().any(without) { before } else { wanted }
 }
 
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn activators_stay_in_path_until_every_ready_pod_has_a_sidecar() {
         let pod = |ready: bool, sidecar: bool| {
-            let ports = if sidecar { json!([{"name": "rouse-sidecar"}]) } else { json!([]) };
+            let ports = if sidecar { json!([{"name": "rouse-sidecar", "port": 8012}]) } else { json!([]) };
             let ports: Vec<EndpointPort> = serde_json::from_value(ports).unwrap();
             let endpoint = json!({"addresses": ["10.0.0.1"], "conditions": {"ready": ready}});
             let endpoint = serde_json::from_value(endpoint).unwrap();
@@ -373,6 +373,7 @@ mod tests {
             protocol: Protocol::Http,
             container_concurrency: 0,
             no_wake: NoWakeRules::default(),
+            port: 8012,
             conflict: None,
         };
         let (template, missing) = (Some(&configured), Some(&Sidecar::Missing));

@@ -3,7 +3,7 @@
 //!
 //! One slice for each address family, so that a change of mode is one write, which every node sees
 //! as a whole. Only more than a thousand endpoints, the API's limit, need a second slice, and pods
-//! without sidecar that have different numbers for a named port.
+//! that have different numbers for a named port, which the sidecar's is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ use crate::cache::service::Service;
 use crate::cache::slice_index::{MANAGED_BY, SERVICE_NAME};
 use crate::kubernetes::server_side_apply::owner;
 use crate::pods::endpoints::{PodEndpoint, is_ready, routable_ports};
-use crate::pods::private_ports::{number_on_pod, private_ports};
+use crate::pods::private_ports::{number_on_pod, private_ports, sidecar_port};
 use crate::pods::topology::hints_of_activator;
 
 /// The API's limit for one slice.
@@ -99,27 +99,27 @@ fn of_family(observed: &ObservedService, path: &ServingPath, family: &str) -> Ve
         vec![(activator_ports(observed, &path.ports), activators)]
     } else if !observed.managed {
         Vec::new()
-    } else if observed.has_sidecar() {
-        vec![(sidecar_ports(observed), of(&observed.pods))]
     } else {
-        app_groups(observed, family)
+        pod_groups(observed, family)
     };
     slices_of_groups(observed, family, groups)
 }
 
-/// The pods without sidecar, by the numbers of their ports.
-fn app_groups(observed: &ObservedService, family: &str) -> Vec<PortGroup> {
+/// The pods by the numbers of their ports. The first group has a ready pod if there is one: slices are
+/// written in their order, and the Service has a ready endpoint after each write.
+fn pod_groups(observed: &ObservedService, family: &str) -> Vec<PortGroup> {
     let mut groups: Vec<PortGroup> = Vec::new();
     for pod in observed.pods.iter().filter(|pod| pod.family == family) {
-        let (ports, endpoint) = (app_ports(observed, &pod.ports), pod.endpoint.clone());
+        let (ports, endpoint) = (pod_ports(observed, &pod.ports), pod.endpoint.clone());
         match groups.iter_mut().find(|(of_group, _)| *of_group == ports) {
             Some((_, endpoints)) => endpoints.push(endpoint),
             None => groups.push((ports, vec![endpoint])),
         }
     }
     if groups.is_empty() {
-        groups.push((app_ports(observed, &[]), Vec::new()));
+        groups.push((pod_ports(observed, &[]), Vec::new()));
     }
+    groups.sort_by_key(|(_, endpoints)| !endpoints.iter().any(is_ready));
     groups
 }
 
@@ -166,18 +166,13 @@ fn activator_ports(observed: &ObservedService, leases: &[PortLease]) -> Vec<Endp
     leases.iter().map(of_lease).collect()
 }
 
-/// The same with the sidecars' number.
-fn sidecar_ports(observed: &ObservedService) -> Vec<EndpointPort> {
-    pod_ports(observed, |_| Some(QUEUE_PROXY_PORT))
-}
-
-/// The same with the app's numbers on the pods of a slice of the private Service. A port that these
-/// pods do not have is left out.
-fn app_ports(observed: &ObservedService, slice: &[EndpointPort]) -> Vec<EndpointPort> {
-    pod_ports(observed, |port| number_on_pod(port, slice))
-}
-
-fn pod_ports(observed: &ObservedService, number: impl Fn(&ServicePort) -> Option<u16>) -> Vec<EndpointPort> {
+/// The same with the numbers on the pods of a slice of the private Service: those of the sidecar, or
+/// of the app. A port that these pods do not have is left out.
+fn pod_ports(observed: &ObservedService, slice: &[EndpointPort]) -> Vec<EndpointPort> {
+    let number = |port: &ServicePort| match observed.has_sidecar() {
+        true => Some(sidecar_port(slice).unwrap_or(QUEUE_PROXY_PORT)),
+        false => number_on_pod(port, slice),
+    };
     let ports = routable_ports(&observed.service).filter_map(|port| {
         let name = port.name.clone().unwrap_or_default();
         Some(endpoint_port(name, number(port)?, port.app_protocol.clone()))

@@ -50,7 +50,6 @@ fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> ObservedService 
         start_failure: None,
         unleased: None,
         other_targets: Vec::new(),
-        nonstandard_ports: BTreeSet::new(),
         missing_port: None,
         now: jiff::Timestamp::UNIX_EPOCH,
     }
@@ -106,6 +105,25 @@ fn managed_service_keeps_conditions_of_pods() {
     assert_eq!(shape(&slices), [(vec!["10.1.0.2", "10.1.0.1"], vec![8012, 8012])]);
     let terminating = slices[0].endpoints.as_ref().unwrap()[1].conditions.as_ref().unwrap().terminating;
     assert_eq!(terminating, Some(true));
+}
+
+/// While a rollout changes the sidecar's port. A slice without a ready endpoint that is written first
+/// would leave the Service without one until the second is written.
+#[test]
+fn pods_with_other_sidecar_ports_are_in_a_second_slice_behind_ready_ones() {
+    let with_port = |address, ready, port: u16| {
+        let ports: Vec<_> = serde_json::from_value(json!([{"name": "http", "port": port}])).unwrap();
+        PodEndpoint { ports: ports.into(), ..endpoint(address, ready) }
+    };
+    for (first_ready, expected) in [
+        (true, [(vec!["10.1.0.1"], vec![18012, 18012]), (vec!["10.1.0.2"], vec![8012, 8012])]),
+        (false, [(vec!["10.1.0.2"], vec![8012, 8012]), (vec!["10.1.0.1"], vec![18012, 18012])]),
+    ] {
+        let pods = [with_port("10.1.0.1", first_ready, 18012), with_port("10.1.0.2", true, 8012)];
+        let (_, slices) = written(&observed("Serve", true, &pods), &[]);
+        assert_eq!(shape(&slices), expected);
+        assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-ipv4-1"));
+    }
 }
 
 #[test]

@@ -22,8 +22,7 @@ use crate::controllers::ownership::other_owner_of_service;
 use crate::kubernetes::reasons::Reason;
 use crate::kubernetes::server_side_apply::controller_of;
 use crate::pods::endpoints::{
-    PodEndpoint, is_managed, is_ready, nonstandard_sidecar_ports, pods, ready, routable_ports,
-    targets_sidecar,
+    PodEndpoint, is_managed, is_ready, pods, ready, routable_ports, targets_sidecar,
 };
 use crate::pods::private_ports::{is_of_pods_without_sidecar, number_on_pod};
 use crate::pods::target_port::{TargetPort, tcp_ports};
@@ -59,8 +58,6 @@ pub(super) struct ObservedService {
     /// Service ports with a target other than the sidecar. Attached, they lead past it; managed,
     /// they lead to it all the same.
     pub(super) other_targets: Vec<i32>,
-    /// Sidecar ports of pods that differ from the standard one.
-    pub(super) nonstandard_ports: BTreeSet<i32>,
     /// A target port that a ready pod without sidecar does not have.
     pub(super) missing_port: Option<MissingPort>,
     pub(super) now: jiff::Timestamp,
@@ -125,8 +122,6 @@ pub(super) fn observe(
     let (ours, others) =
         slices.of(&key.namespace, &sks.spec.service).into_iter().partition(|slice| is_ours(slice));
     let with_sidecar = sidecar.is_required();
-    let nonstandard_ports =
-        with_sidecar.then(|| nonstandard_sidecar_ports(slices, &key.namespace, &service, private.as_deref()));
     let missing_port = if with_sidecar { None } else { missing_port(&service, &pods) };
     Ok(ObservedService {
         key: key.clone(),
@@ -146,7 +141,6 @@ pub(super) fn observe(
         activators: context.routing.activators.ready(),
         activators_leaving: context.routing.activators.are_leaving(),
         other_targets: if with_sidecar { other_targets(&service) } else { Vec::new() },
-        nonstandard_ports: nonstandard_ports.unwrap_or_default(),
         missing_port,
         service,
         now: context.clock.now(),

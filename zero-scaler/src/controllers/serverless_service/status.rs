@@ -1,7 +1,7 @@
 //! The status of a Service. Pure: an observation and a path in, a status out.
 
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus, SksMode};
-use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::contract::QUEUE_PROXY;
 use autoscaler::routing::port_lease::PortLeaseError;
 
 use super::condition_types::{ACTIVATORS_POPULATED, ENDPOINTS_POPULATED, READY};
@@ -107,13 +107,6 @@ fn ready(observed: &ObservedService, path: &ServingPath, foreign: &ForeignEndpoi
     }
     if let Some(message) = foreign.message(&observed.sks.spec.service) {
         return ConditionContent::no(Reason::ForeignEndpoints, message);
-    }
-    if !observed.nonstandard_ports.is_empty() {
-        let message = format!(
-            "pods declare port {QUEUE_PROXY} as {:?}; set it to {QUEUE_PROXY_PORT}",
-            observed.nonstandard_ports
-        );
-        return ConditionContent::no(Reason::SidecarPortDiffers, message);
     }
     if let Some(missing) = &observed.missing_port {
         let MissingPort { service_port, name, pod } = missing;

@@ -132,6 +132,23 @@ async fn sidecar_is_admitted_at_the_pod_security_level_restricted() -> Result<()
     namespace.delete().await
 }
 
+/// Without the rejection, the pod would start and its requests would fail.
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn pod_with_a_sidecar_port_that_is_none_is_rejected() -> Result<()> {
+    let namespace = begin_shared("sidecar-port").await?;
+    for (annotation, index) in [("sidecar-port", 0), ("sidecar-stats-port", 1), ("sidecar-admin-port", 2)] {
+        for value in ["http", "0", "65536"] {
+            let annotations = json!({format!("autoscaling.rouse.dev/{annotation}"): value});
+            let rejected = admitted(&namespace, &pod("rejected", &annotations, &Value::Null)?).await;
+            let error = rejected.err().with_context(|| format!("accepted {annotation} {value}"))?.to_string();
+            let field = format!("ports[{index}].containerPort");
+            ensure!(error.contains(&field), "{annotation} {value}: {error}");
+        }
+    }
+    namespace.delete().await
+}
+
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn pod_annotations_become_settings_of_the_sidecar() -> Result<()> {

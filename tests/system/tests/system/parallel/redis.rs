@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use autoscaler::contract::sidecar_ports::{ADMIN_PORT, STATS_PORT, SidecarPorts, TRAFFIC_PORT};
 use bench_proxies::debian;
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -43,6 +44,8 @@ const CLIENT: &str = "usr/bin/redis-cli";
 /// Directories with those packages' files.
 const ROOTS: [&str; 3] = ["usr", "lib", "lib64"];
 const PORT: u16 = 6379;
+/// Of the sidecar of the attached one.
+const OTHER_PORTS: SidecarPorts = SidecarPorts { traffic: 18012, admin: 18022, stats: 19090 };
 /// Enough for a pod's start on a loaded machine.
 const POD_START: Duration = Duration::from_secs(60);
 /// Number of clients, each in a pod of its own, that may find Redis still loading its data.
@@ -65,6 +68,7 @@ struct Redis {
 #[ignore = "needs a cluster with Rouse, on this machine and as root: run make test-system"]
 async fn redis_at_zero_wakes_for_plain_client_and_keeps_its_data() -> Result<()> {
     let namespace = begin_shared("redis").await?;
+    network_policies::admit_sidecar_ports(&namespace, OTHER_PORTS).await?;
     let cache = cache()?;
     let root = debian::ensure(&cache, &PACKAGES, &[SERVER, CLIENT])?.root;
     let redis = |name, attached, has_sidecar| {
@@ -303,9 +307,20 @@ impl Redis {
         ]);
         let data = json!({"name": "data", "mountPath": "/data"});
         let mut spec = self.pod_spec(&command, Some(data), json!({}));
+        let mut annotations = json!({"autoscaling.rouse.dev/protocol": "tcp"});
+        if self.attached {
+            // Activators connect to the admin port, and metrics-adapters read from the statistics port.
+            let SidecarPorts { traffic, admin, stats } = OTHER_PORTS;
+            annotations = json!({
+                "autoscaling.rouse.dev/protocol": "tcp",
+                TRAFFIC_PORT: traffic.to_string(),
+                ADMIN_PORT: admin.to_string(),
+                STATS_PORT: stats.to_string(),
+            });
+        }
         let mut metadata = json!({
             "labels": {"app": self.name, "autoscaling.rouse.dev/inject": "true"},
-            "annotations": {"autoscaling.rouse.dev/protocol": "tcp"},
+            "annotations": annotations,
         });
         if !self.has_sidecar {
             metadata = json!({"labels": {"app": self.name}});
