@@ -5,6 +5,7 @@
 //! Makefile builds.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -26,6 +27,8 @@ use crate::installed::{
 /// Tag of the images of the previous version.
 const PREVIOUS_TAG: &str = "v0.0.0-previous";
 const THIS_TAG: &str = concat!("v", env!("CARGO_PKG_VERSION"));
+/// The metrics-adapters are replaced one after the other, a minute apart.
+const UPGRADED: Duration = Duration::from_secs(300);
 /// The parts, as the chart's values name them.
 const PARTS: [&str; 4] = ["activator", "metricsAdapter", "zeroScaler", "sidecar"];
 /// A workload with requests from beginning to end, and one that goes to zero again and again.
@@ -82,7 +85,7 @@ fn arguments(values: &[String]) -> Vec<&str> {
 
 async fn until_installed(client: &Client) -> Result<()> {
     for component in installation::COMPONENTS {
-        until_rolled_out(client, component, ROLLOUT).await?;
+        until_rolled_out(client, component, UPGRADED).await?;
     }
     installation::until_ready(client, INSTALLED).await
 }

@@ -1,7 +1,6 @@
 //! Tests that change nothing outside their namespace. They run side by side, so their bounds leave
 //! room for each other's load.
 
-mod admission;
 mod documents;
 mod held_requests;
 mod hostile_pod;
@@ -13,6 +12,5 @@ mod policies;
 mod redis;
 mod scale_to_zero;
 mod services;
-mod sidecar_ports;
-mod sidecar_switch;
+mod sidecars;
 mod targets;
