@@ -1,11 +1,11 @@
 //! Changes from the Kubernetes API: a watch of ServerlessServices, one of labelled pods, and one of
 //! unlabelled pods in each namespace that has a workload without a sidecar.
 //!
-//! Of a pod only labels, node, address, state, the ports of its queue-proxy, and of one without that its
-//! ports and probes are kept; the rest is dropped while it is decoded. After a broken watch, all objects are listed
-//! again, and those that are missing are reported as deleted. An object that can no longer be
-//! decoded stays as it was last decoded, so its requests are still served. The objects can be
-//! persisted in files, so that an activator that restarts while the API server is unavailable
+//! Of a pod only labels, node, address, state, the ports of its queue-proxy, and of one without that
+//! its ports and probes are kept; the rest is dropped while it is decoded. After a broken watch, all
+//! objects are listed again, and those that are missing are reported as deleted. An object that can
+//! no longer be decoded stays as it was last decoded, so its requests are still served. The objects
+//! can be persisted in files, so that an activator that restarts while the API server is unavailable
 //! continues with its last state.
 
 mod listed_keys;

@@ -120,7 +120,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::contract::sidecar_ports::{ADMIN_PORT, STATS_PORT};
+    use crate::contract::sidecar_ports::{SIDECAR_ADMIN_PORT, SIDECAR_STATS_PORT};
 
     fn conflicts(spec: Value) -> Vec<SidecarConflict> {
         annotated(json!({}), spec)
@@ -137,7 +137,7 @@ mod tests {
             conflicts(json!({"containers": [{"name": "app"}, {"name": name, "ports": ports}]}))
         };
         let metrics = json!([{"containerPort": 8080}, {"containerPort": 9090}]);
-        let (container, annotation) = ("exporter".to_owned(), STATS_PORT);
+        let (container, annotation) = ("exporter".to_owned(), SIDECAR_STATS_PORT);
         let expected = SidecarConflict::Port { container, port: 9090, annotation };
         assert_eq!(containers(metrics.clone(), "exporter"), [expected]);
         assert_eq!(containers(metrics, QUEUE_PROXY), [], "the sidecar's own");
@@ -163,12 +163,12 @@ mod tests {
     #[test]
     fn chosen_ports_free_those_of_the_app() {
         let app = json!({"containers": [{"name": "app", "ports": [{"containerPort": 9090}]}]});
-        assert_eq!(annotated(json!({STATS_PORT: "19090"}), app.clone()), []);
-        let taken = annotated(json!({STATS_PORT: "19090", ADMIN_PORT: "9090"}), app.clone());
-        let (container, annotation) = ("app".to_owned(), ADMIN_PORT);
+        assert_eq!(annotated(json!({SIDECAR_STATS_PORT: "19090"}), app.clone()), []);
+        let taken = annotated(json!({SIDECAR_STATS_PORT: "19090", SIDECAR_ADMIN_PORT: "9090"}), app.clone());
+        let (container, annotation) = ("app".to_owned(), SIDECAR_ADMIN_PORT);
         assert_eq!(taken, [SidecarConflict::Port { container, port: 9090, annotation }]);
-        let invalid = SidecarConflict::InvalidPorts(SidecarPortsError::Invalid(STATS_PORT));
-        assert_eq!(annotated(json!({STATS_PORT: "stats"}), app), [invalid]);
+        let invalid = SidecarConflict::InvalidPorts(SidecarPortsError::Invalid(SIDECAR_STATS_PORT));
+        assert_eq!(annotated(json!({SIDECAR_STATS_PORT: "stats"}), app), [invalid]);
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
             json!({"name": "queue-proxy", "ports": [{"name": "queue-stats", "containerPort": 9091}]});
         let app = |port| json!({"name": "app", "ports": [{"containerPort": port}]});
         let spec = |port| json!({"containers": [app(port)], "initContainers": [sidecar]});
-        assert_eq!(annotated(json!({STATS_PORT: "9090"}), spec(9090)), [], "it was not injected");
+        assert_eq!(annotated(json!({SIDECAR_STATS_PORT: "9090"}), spec(9090)), [], "it was not injected");
         assert_eq!(conflicts(spec(9091)).len(), 1);
     }
 }

@@ -13,11 +13,11 @@ use super::{
 use crate::Protocol;
 
 /// Annotation on pods: traffic port of the sidecar.
-pub const TRAFFIC_PORT: &str = "autoscaling.rouse.dev/sidecar-port";
+pub const SIDECAR_PORT: &str = "autoscaling.rouse.dev/sidecar-port";
 /// Annotation on pods: admin port of the sidecar.
-pub const ADMIN_PORT: &str = "autoscaling.rouse.dev/sidecar-admin-port";
+pub const SIDECAR_ADMIN_PORT: &str = "autoscaling.rouse.dev/sidecar-admin-port";
 /// Annotation on pods: statistics port of the sidecar.
-pub const STATS_PORT: &str = "autoscaling.rouse.dev/sidecar-stats-port";
+pub const SIDECAR_STATS_PORT: &str = "autoscaling.rouse.dev/sidecar-stats-port";
 
 /// The ports of one sidecar, on which no other container of its pod can listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,9 +68,9 @@ impl SidecarPorts {
         };
         let defaults = Self::default();
         Self {
-            traffic: port(TRAFFIC_PORT, defaults.traffic),
-            admin: port(ADMIN_PORT, defaults.admin),
-            stats: port(STATS_PORT, defaults.stats),
+            traffic: port(SIDECAR_PORT, defaults.traffic),
+            admin: port(SIDECAR_ADMIN_PORT, defaults.admin),
+            stats: port(SIDECAR_STATS_PORT, defaults.stats),
         }
     }
 
@@ -97,9 +97,9 @@ impl SidecarPorts {
     /// The annotation that chooses the port with this number.
     pub fn annotation_of(&self, port: u16) -> &'static str {
         match port {
-            port if port == self.admin => ADMIN_PORT,
-            port if port == self.stats => STATS_PORT,
-            _ => TRAFFIC_PORT,
+            port if port == self.admin => SIDECAR_ADMIN_PORT,
+            port if port == self.stats => SIDECAR_STATS_PORT,
+            _ => SIDECAR_PORT,
         }
     }
 
@@ -144,13 +144,13 @@ mod tests {
         let annotated = |name: &str, value: &'static str| {
             SidecarPorts::annotated(|annotation| (annotation == name).then_some(value))
         };
-        let chosen = annotated(STATS_PORT, "19090");
+        let chosen = annotated(SIDECAR_STATS_PORT, "19090");
         assert_eq!(chosen, SidecarPorts { stats: 19090, ..SidecarPorts::default() });
-        assert_eq!((chosen.validate(), chosen.annotation_of(19090)), (Ok(()), STATS_PORT));
-        assert_eq!(annotated(ADMIN_PORT, ""), SidecarPorts::default());
-        assert_eq!(annotated(STATS_PORT, "8012").validate(), Err(SidecarPortsError::Repeated(8012)));
+        assert_eq!((chosen.validate(), chosen.annotation_of(19090)), (Ok(()), SIDECAR_STATS_PORT));
+        assert_eq!(annotated(SIDECAR_ADMIN_PORT, ""), SidecarPorts::default());
+        assert_eq!(annotated(SIDECAR_STATS_PORT, "8012").validate(), Err(SidecarPortsError::Repeated(8012)));
         for value in ["0", "65536", "+9000", "web", "-1", "008012"] {
-            for name in [TRAFFIC_PORT, ADMIN_PORT, STATS_PORT] {
+            for name in [SIDECAR_PORT, SIDECAR_ADMIN_PORT, SIDECAR_STATS_PORT] {
                 assert_eq!(
                     annotated(name, value).validate(),
                     Err(SidecarPortsError::Invalid(name)),

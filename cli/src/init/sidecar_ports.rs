@@ -46,7 +46,7 @@ fn declared(template: &Value) -> Vec<u16> {
 
 #[cfg(test)]
 mod tests {
-    use autoscaler::contract::sidecar_ports::{ADMIN_PORT, STATS_PORT, TRAFFIC_PORT};
+    use autoscaler::contract::sidecar_ports::{SIDECAR_ADMIN_PORT, SIDECAR_PORT, SIDECAR_STATS_PORT};
     use serde_json::json;
 
     use super::*;
@@ -60,11 +60,11 @@ mod tests {
     fn sidecar_gets_ports_that_the_app_leaves_free() {
         let free = |ports, annotations, app| free_ports(&template(ports, annotations), app);
         assert_eq!(free(&[8080], json!({}), AppPort::Found), []);
-        assert_eq!(free(&[8080, 9090], json!({}), AppPort::Found), [(STATS_PORT, 19090)]);
-        assert_eq!(free(&[9090, 19090], json!({}), AppPort::Found), [(STATS_PORT, 19091)]);
-        assert_eq!(free(&[8080], json!({}), AppPort::Other(8012)), [(TRAFFIC_PORT, 18012)]);
-        let annotated = json!({ADMIN_PORT: "60000"});
-        assert_eq!(free(&[8022, 60000], annotated, AppPort::Found), [(ADMIN_PORT, 1024)]);
+        assert_eq!(free(&[8080, 9090], json!({}), AppPort::Found), [(SIDECAR_STATS_PORT, 19090)]);
+        assert_eq!(free(&[9090, 19090], json!({}), AppPort::Found), [(SIDECAR_STATS_PORT, 19091)]);
+        assert_eq!(free(&[8080], json!({}), AppPort::Other(8012)), [(SIDECAR_PORT, 18012)]);
+        let annotated = json!({SIDECAR_ADMIN_PORT: "60000"});
+        assert_eq!(free(&[8022, 60000], annotated, AppPort::Found), [(SIDECAR_ADMIN_PORT, 1024)]);
         let udp = json!({"spec": {"containers": [{"ports": [{"containerPort": 9090, "protocol": "UDP"}]}]}});
         assert_eq!(free_ports(&udp, AppPort::Found), []);
     }

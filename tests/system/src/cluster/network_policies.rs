@@ -142,16 +142,9 @@ pub async fn admit_sidecar_ports(namespace: &TestNamespace, ports: SidecarPorts)
     let numbers: Vec<_> = SidecarPorts::default().all().into_iter().zip(ports.all()).collect();
     for mut policy in documented()? {
         replace_ports(&mut policy, &numbers);
-        let name = format!(
-            "{}-{}",
-            policy.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default(),
-            ports.traffic
-        );
-        policy
-            .pointer_mut("/metadata")
-            .and_then(Value::as_object_mut)
-            .context("a policy without a name")?
-            .insert("name".to_owned(), json!(name));
+        if let Some(fields) = policy.as_object_mut() {
+            fields.insert("metadata".to_owned(), json!({"generateName": "sidecar-ports-"}));
+        }
         create(namespace, policy).await?;
     }
     Ok(())

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use autoscaler::contract::sidecar_ports::{ADMIN_PORT, STATS_PORT, SidecarPorts, TRAFFIC_PORT};
+use autoscaler::contract::sidecar_ports::{
+    SIDECAR_ADMIN_PORT, SIDECAR_PORT, SIDECAR_STATS_PORT, SidecarPorts,
+};
 use bench_proxies::debian;
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -313,9 +315,9 @@ impl Redis {
             let SidecarPorts { traffic, admin, stats } = OTHER_PORTS;
             annotations = json!({
                 "autoscaling.rouse.dev/protocol": "tcp",
-                TRAFFIC_PORT: traffic.to_string(),
-                ADMIN_PORT: admin.to_string(),
-                STATS_PORT: stats.to_string(),
+                SIDECAR_PORT: traffic.to_string(),
+                SIDECAR_ADMIN_PORT: admin.to_string(),
+                SIDECAR_STATS_PORT: stats.to_string(),
             });
         }
         let mut metadata = json!({

@@ -6,7 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use autoscaler::api::{PodAutoscaler, SksMode, condition, sidecar_ports};
 use autoscaler::contract::METRIC_CONCURRENCY;
-use autoscaler::contract::sidecar_ports::{ADMIN_PORT, STATS_PORT, SidecarPorts, TRAFFIC_PORT};
+use autoscaler::contract::sidecar_ports::{
+    SIDECAR_ADMIN_PORT, SIDECAR_PORT, SIDECAR_STATS_PORT, SidecarPorts,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -81,7 +83,7 @@ async fn changes_ports_under_load(name: &str, attached: bool) -> Result<()> {
 async fn roll_out(namespace: &TestNamespace, name: &str, ports: SidecarPorts) -> Result<()> {
     let SidecarPorts { traffic, admin, stats } = ports;
     let annotations = json!({
-        TRAFFIC_PORT: traffic.to_string(), ADMIN_PORT: admin.to_string(), STATS_PORT: stats.to_string(),
+        SIDECAR_PORT: traffic.to_string(), SIDECAR_ADMIN_PORT: admin.to_string(), SIDECAR_STATS_PORT: stats.to_string(),
     });
     set_template(namespace, name, json!({"metadata": {"annotations": annotations}})).await?;
     until_rolled_out(namespace, name, ROLLOUT).await?;
@@ -130,9 +132,10 @@ async fn app_keeps_a_port_of_the_sidecar_when_the_sidecar_gets_another() -> Resu
         Ok(message.contains("port 9090").then_some(message))
     });
     let message = message.await?;
-    ensure!(message.contains(STATS_PORT), "the annotation is not named: {message}");
+    ensure!(message.contains(SIDECAR_STATS_PORT), "the annotation is not named: {message}");
 
-    set_template(&namespace, name, json!({"metadata": {"annotations": {STATS_PORT: "19090"}}})).await?;
+    set_template(&namespace, name, json!({"metadata": {"annotations": {SIDECAR_STATS_PORT: "19090"}}}))
+        .await?;
     until_rolled_out(&namespace, name, ROLLOUT).await?;
     until_first_response(&workload.url(&namespace).await?, &namespace, POD_START).await?;
     wait::until("the condition to end", POD_START, || async {
