@@ -13,8 +13,8 @@ use system_tests::cluster::kubectl;
 const ADAPTER: &str = "metrics-adapter";
 /// Its flag, as a variable.
 const IMAGE: &str = "ROUSE_SIDECAR_IMAGE";
-/// Time for the pods of the adapter to be replaced.
-const ROLLOUT: Duration = Duration::from_secs(120);
+/// Time for the pods of the adapter to be replaced, one after the other and a minute apart.
+const ROLLOUT: Duration = Duration::from_secs(300);
 
 /// A webhook that is served.
 pub(crate) struct ServedWebhook {
@@ -24,18 +24,22 @@ pub(crate) struct ServedWebhook {
 // === impl ServedWebhook ===
 
 impl ServedWebhook {
-    pub(crate) async fn start(client: &Client) -> Result<Self> {
+    /// `None` if it is not served and `replace` is false: to serve it, the adapter's pods are replaced.
+    pub(crate) async fn start(client: &Client, replace: bool) -> Result<Option<Self>> {
         let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
         let pod = deployments.get(ADAPTER).await?.spec.template.spec;
         let container = pod.and_then(|pod| pod.containers.into_iter().next());
         let container = container.context("the metrics-adapter has no container")?;
         let was_served = container.env.iter().flatten().any(|variable| variable.name == IMAGE);
+        if !was_served && !replace {
+            return Ok(None);
+        }
         if !was_served {
             set(&format!("{IMAGE}=rouse/queue-proxy")).await?;
             installation::until_rolled_out(client, ADAPTER, ROLLOUT).await?;
             installation::until_ready(client, ROLLOUT).await?;
         }
-        Ok(Self { was_served })
+        Ok(Some(Self { was_served }))
     }
 
     pub(crate) async fn end(self) -> Result<()> {
