@@ -36,15 +36,16 @@ pub fn pod_patch(pod: &Pod, settings: &SidecarSettings) -> Result<Patch, PodPatc
     if pod.has_sidecar() {
         return Ok(Patch(Vec::new()));
     }
+    let ports = pod.sidecar_ports();
     let mut operations = add_sidecar(&pod, settings)?;
     if let Some(probe) = pod.probe() {
         operations.push(PatchOperation::Replace(ReplaceOperation {
             path: PointerBuf::from_tokens(["spec", "containers", "0", "readinessProbe"]),
-            value: serde_json::to_value(probe.replacement(pod.sidecar_ports()))?,
+            value: serde_json::to_value(probe.replacement(ports))?,
         }));
     }
     for (index, container) in pod.spec().containers.iter().enumerate() {
-        operations.extend(delay_stop(&index.to_string(), container, pod.sidecar_ports())?);
+        operations.extend(delay_stop(&index.to_string(), container, ports)?);
     }
     Ok(Patch(operations))
 }

@@ -1,10 +1,13 @@
-//! Whether the cluster adds the sidecar to labelled pods.
+//! The sidecars of pods: whether the cluster adds them, and the annotations that choose their ports.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use autoscaler::contract::sidecar_ports::{
+    SIDECAR_ADMIN_PORT, SIDECAR_PORT, SIDECAR_STATS_PORT, SidecarPorts,
+};
 use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt;
 use kube::api::PostParams;
 use serde_json::json;
@@ -45,9 +48,21 @@ pub async fn ensure_have_sidecars(namespace: &TestNamespace, workload: &str) -> 
     Ok(())
 }
 
-/// Whether a pod has a sidecar, before or behind its app.
+/// Whether a pod has a sidecar.
 pub fn has_sidecar(pod: &Pod) -> bool {
-    let Some(spec) = &pod.spec else { return false };
-    let init_containers = spec.init_containers.iter().flatten();
-    spec.containers.iter().chain(init_containers).any(|container| container.name == QUEUE_PROXY)
+    sidecar(pod).is_some()
+}
+
+/// The sidecar of a pod, before or behind its app.
+pub fn sidecar(pod: &Pod) -> Option<&Container> {
+    let spec = pod.spec.as_ref()?;
+    let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    containers.find(|container| container.name == QUEUE_PROXY)
+}
+
+/// The annotations of pods that choose these ports for their sidecar.
+pub fn port_annotations(ports: SidecarPorts) -> [(&'static str, String); 3] {
+    let SidecarPorts { traffic, admin, stats } = ports;
+    [(SIDECAR_PORT, traffic), (SIDECAR_ADMIN_PORT, admin), (SIDECAR_STATS_PORT, stats)]
+        .map(|(annotation, port)| (annotation, port.to_string()))
 }

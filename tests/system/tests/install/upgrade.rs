@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use system_tests::cluster::cluster_tool::load_image;
 use system_tests::cluster::helm::Helm;
 use system_tests::cluster::installation::{self, until_rolled_out};
 use system_tests::cluster::namespace::{TestNamespace, pods_of};
 use system_tests::traffic::load::{RunningLoad, send_one_request, until_first_response};
-use system_tests::workloads::injection::until_injection;
+use system_tests::workloads::injection::{sidecar, until_injection};
 use system_tests::workloads::rollout;
 use system_tests::workloads::workload::{Workload, state, until_replicas};
 
@@ -33,7 +32,7 @@ const UPGRADED: Duration = Duration::from_secs(300);
 const PARTS: [&str; 4] = ["activator", "metricsAdapter", "zeroScaler", "sidecar"];
 /// A workload with requests from beginning to end, and one that goes to zero again and again.
 const BUSY: &str = "busy";
-const SLEEPER: &str = "sleeper";
+const INTERMITTENT: &str = "intermittent";
 
 #[tokio::test]
 #[ignore = "needs a previous version and a cluster without Rouse: run make test-upgrade"]
@@ -93,7 +92,7 @@ async fn until_installed(client: &Client) -> Result<()> {
 /// The workloads of the test.
 struct Workloads<'a> {
     namespace: &'a TestNamespace,
-    sleeper: String,
+    intermittent: String,
     load: RunningLoad,
 }
 
@@ -102,13 +101,13 @@ struct Workloads<'a> {
 impl<'a> Workloads<'a> {
     async fn create(namespace: &'a TestNamespace) -> Result<Self> {
         let busy = Workload { attached: true, ..Workload::new(BUSY) };
-        let sleeper = Workload { target: "5".to_owned(), ..Workload::new(SLEEPER) };
-        for workload in [&busy, &sleeper] {
+        let intermittent = Workload { target: "5".to_owned(), ..Workload::new(INTERMITTENT) };
+        for workload in [&busy, &intermittent] {
             workload.create(namespace).await?;
             until_first_response(&workload.url(namespace).await?, namespace, ROLLOUT).await?;
         }
         let load = start_load(&busy.url(namespace).await?, namespace).await?;
-        Ok(Self { namespace, sleeper: sleeper.url(namespace).await?, load })
+        Ok(Self { namespace, intermittent: intermittent.url(namespace).await?, load })
     }
 
     /// Checks that a workload at zero wakes, scales under load and is at zero again, while no request of
@@ -122,11 +121,11 @@ impl<'a> Workloads<'a> {
 
     async fn wake_and_scale(&self) -> Result<()> {
         let namespace = self.namespace;
-        until_replicas(namespace, SLEEPER, |size| size == 0, AT_ZERO).await?;
-        let response = send_one_request(&self.sleeper, namespace).await?;
-        ensure!(response.status == 200, "{response:?}, {}", state(namespace, SLEEPER).await);
-        ensure_scales_up(namespace, SLEEPER, &self.sleeper, 2, ROLLOUT).await?;
-        until_replicas(namespace, SLEEPER, |size| size == 0, AT_ZERO).await?;
+        until_replicas(namespace, INTERMITTENT, |size| size == 0, AT_ZERO).await?;
+        let response = send_one_request(&self.intermittent, namespace).await?;
+        ensure!(response.status == 200, "{response:?}, {}", state(namespace, INTERMITTENT).await);
+        ensure_scales_up(namespace, INTERMITTENT, &self.intermittent, 2, ROLLOUT).await?;
+        until_replicas(namespace, INTERMITTENT, |size| size == 0, AT_ZERO).await?;
         Ok(())
     }
 
@@ -135,15 +134,11 @@ impl<'a> Workloads<'a> {
         self.namespace.api::<Deployment>().restart(BUSY).await?;
         rollout::until_rolled_out(self.namespace, BUSY, ROLLOUT).await?;
         let pods = pods_of(self.namespace, BUSY).await?;
-        ensure!(pods.iter().any(|pod| sidecar_image(pod).is_some_and(|image| image.ends_with(THIS_TAG))));
+        let image = |pod| sidecar(pod)?.image.as_deref();
+        ensure!(pods.iter().any(|pod| image(pod).is_some_and(|image| image.ends_with(THIS_TAG))));
         let requests =
             ensure_served(&mut self.load).await.context("a rollout to sidecars of this version")?;
         println!("a rollout to sidecars of this version: {requests} requests, all with status 200");
         Ok(())
     }
-}
-
-fn sidecar_image(pod: &Pod) -> Option<&str> {
-    let mut containers = pod.spec.as_ref()?.init_containers.iter().flatten();
-    containers.find(|container| container.name == "queue-proxy")?.image.as_deref()
 }

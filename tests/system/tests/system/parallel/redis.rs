@@ -1,13 +1,13 @@
 //! A database at zero: Debian's Redis in a StatefulSet with a volume goes to zero, and a plain
 //! client wakes it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use autoscaler::contract::sidecar_ports::{
-    SIDECAR_ADMIN_PORT, SIDECAR_PORT, SIDECAR_STATS_PORT, SidecarPorts,
-};
+use autoscaler::contract::PROTOCOL;
+use autoscaler::contract::sidecar_ports::SidecarPorts;
 use bench_proxies::debian;
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -19,6 +19,7 @@ use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::{SAMPLE_APP, TestNamespace};
 use system_tests::cluster::network_policies;
 use system_tests::wait;
+use system_tests::workloads::injection::port_annotations;
 use system_tests::workloads::workload;
 use tokio::time::Instant;
 
@@ -309,16 +310,10 @@ impl Redis {
         ]);
         let data = json!({"name": "data", "mountPath": "/data"});
         let mut spec = self.pod_spec(&command, Some(data), json!({}));
-        let mut annotations = json!({"autoscaling.rouse.dev/protocol": "tcp"});
+        let mut annotations = BTreeMap::from([(PROTOCOL, "tcp".to_owned())]);
         if self.attached {
             // Activators connect to the admin port, and metrics-adapters read from the statistics port.
-            let SidecarPorts { traffic, admin, stats } = OTHER_PORTS;
-            annotations = json!({
-                "autoscaling.rouse.dev/protocol": "tcp",
-                SIDECAR_PORT: traffic.to_string(),
-                SIDECAR_ADMIN_PORT: admin.to_string(),
-                SIDECAR_STATS_PORT: stats.to_string(),
-            });
+            annotations.extend(port_annotations(OTHER_PORTS));
         }
         let mut metadata = json!({
             "labels": {"app": self.name, "autoscaling.rouse.dev/inject": "true"},

@@ -1,14 +1,13 @@
 //! The app has a port of the sidecar, and a rollout under load gives the sidecar others, by the steps of
 //! `docs/reference/pods.md`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use autoscaler::api::{PodAutoscaler, SksMode, condition, sidecar_ports};
 use autoscaler::contract::METRIC_CONCURRENCY;
-use autoscaler::contract::sidecar_ports::{
-    SIDECAR_ADMIN_PORT, SIDECAR_PORT, SIDECAR_STATS_PORT, SidecarPorts,
-};
+use autoscaler::contract::sidecar_ports::{SIDECAR_STATS_PORT, SidecarPorts};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -18,6 +17,7 @@ use system_tests::cluster::network_policies::admit_sidecar_ports;
 use system_tests::traffic::load::{Load, ensure_all_ok, send_one_request, until_first_response};
 use system_tests::traffic::metric::service_metric_milli;
 use system_tests::wait;
+use system_tests::workloads::injection::port_annotations;
 use system_tests::workloads::rollout::until_rolled_out;
 use system_tests::workloads::workload::{Workload, state, until_mode, until_replicas};
 
@@ -81,10 +81,7 @@ async fn changes_ports_under_load(name: &str, attached: bool) -> Result<()> {
 
 /// Gives the sidecars these ports, and waits until only such pods are left.
 async fn roll_out(namespace: &TestNamespace, name: &str, ports: SidecarPorts) -> Result<()> {
-    let SidecarPorts { traffic, admin, stats } = ports;
-    let annotations = json!({
-        SIDECAR_PORT: traffic.to_string(), SIDECAR_ADMIN_PORT: admin.to_string(), SIDECAR_STATS_PORT: stats.to_string(),
-    });
+    let annotations = BTreeMap::from(port_annotations(ports));
     set_template(namespace, name, json!({"metadata": {"annotations": annotations}})).await?;
     until_rolled_out(namespace, name, ROLLOUT).await?;
     for pod in pods_of(namespace, name).await? {
