@@ -14,6 +14,7 @@
 
 mod app_pod;
 mod app_probe;
+mod list_lengths;
 pub mod pod_patch;
 pub mod review;
 mod review_places;

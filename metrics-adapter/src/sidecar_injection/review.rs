@@ -7,10 +7,11 @@ use kube::core::admission::{
 };
 
 use crate::sidecar_injection::SidecarSettings;
+use crate::sidecar_injection::list_lengths::check_list_lengths;
 use crate::sidecar_injection::pod_patch::{PodPatchError, pod_patch};
 
-/// Objects, lists and separators in a review, also those within texts. Three bytes, `{},`, decode to
-/// a container of a kilobyte. A pod of 100 containers has less than 20,000.
+/// Objects, lists and separators in a review, also those within texts. A pod of 100 containers has
+/// less than 20,000.
 const MAX_ELEMENTS: usize = 50_000;
 
 /// Why a review has no response. The API server creates the pod without a sidecar then.
@@ -19,7 +20,7 @@ pub enum ReviewError {
     /// More than any pod has.
     #[error("the review has more than {MAX_ELEMENTS} JSON elements")]
     TooManyElements,
-    /// Not an AdmissionReview of a pod.
+    /// Not an AdmissionReview of a pod, or a list of the pod is longer than any pod's.
     #[error("the body is not an AdmissionReview of a pod: {0}")]
     Decode(#[source] serde_json::Error),
     /// Another version.
@@ -60,6 +61,7 @@ pub fn respond(
     if body.iter().filter(|byte| b"{[,".contains(byte)).count() > MAX_ELEMENTS {
         return Err(ReviewError::TooManyElements);
     }
+    check_list_lengths(body).map_err(ReviewError::Decode)?;
     let review: AdmissionReview<Pod> = serde_json::from_slice(body).map_err(ReviewError::Decode)?;
     if review.types.api_version != META_API_VERSION_V1 {
         return Err(ReviewError::OtherVersion(review.types.api_version));

@@ -139,7 +139,13 @@ async fn rejects_what_is_no_review_of_a_created_pod() {
         (changed("/request/object", Value::Null), "no object"),
         (changed("/request/object/spec/containers", json!([])), "no containers"),
         (changed("/request/object/spec/containers", json!("x")), "not an AdmissionReview"),
+        (changed("/request/object/spec/containers", vec![json!({}); 501].into()), "at most 500 elements"),
         (changed("/request/object/spec/containers", vec![json!({}); 25_001].into()), "50000 JSON elements"),
+        (changed("/request/object/spec", json!({"volumes": vec![json!({}); 501]})), "at most 500 elements"),
+        (
+            changed("/request/oldObject", json!({"spec": {"containers": vec![0; 501]}})),
+            "at most 500 elements",
+        ),
     ];
     let (webhook, metrics) = webhook();
     for (body, message) in cases {
@@ -147,7 +153,7 @@ async fn rejects_what_is_no_review_of_a_created_pod() {
         assert_eq!(status, StatusCode::BAD_REQUEST, "{text}");
         assert!(text.contains(message), "{text}");
     }
-    assert_eq!((metrics.sidecar_reviews.ok.get(), metrics.sidecar_reviews.failed.get()), (0, 11));
+    assert_eq!((metrics.sidecar_reviews.ok.get(), metrics.sidecar_reviews.failed.get()), (0, 14));
 }
 
 #[tokio::test]

@@ -26,8 +26,9 @@ const MAX_BODY: usize = 4 * 1024 * 1024;
 /// Bodies in memory, in all and of one peer address.
 const PLACES: usize = 24;
 const PLACES_PER_PEER: usize = 8;
-/// Reviews that are decoded at the same time. A hostile one takes up to 50 MiB.
-const DECODERS: usize = 2;
+/// Reviews that are decoded at the same time. The API server's take less than a millisecond; a
+/// hostile one takes longer, and then occupies no more than one of the threads.
+const DECODERS: usize = 1;
 /// Time for a place, and then for the body: as long as the API server waits in all.
 const PATIENCE: Duration = Duration::from_secs(3);
 

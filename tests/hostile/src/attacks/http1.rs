@@ -24,33 +24,17 @@ const TOKEN_PATHS: [&str; 5] = [
 ];
 /// The webhook for the sidecar.
 const WEBHOOK_PATH: &str = "/mutate-pods";
-/// With some more elements the webhook refuses a review before it decodes it.
-const REVIEWED_CONTAINERS: usize = 24_900;
+/// With one container more, or some hundred variables in all, the webhook rejects a review before it
+/// decodes it.
+const REVIEWED_CONTAINERS: usize = 500;
+const REVIEWED_VARIABLES: usize = 48;
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
     Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
 
 pub(crate) async fn header_flood(connection: Box<dyn Connection>, tally: &Tally) {
-    let (read, mut write) = split(connection);
-    let flood = async {
-        let mut batch = "GET / HTTP/1.1\r\nHost: hostile\r\n".to_owned();
-        loop {
-            for _ in 0..BATCH_LINES {
-                batch.push_str(
-                    "X-Hostile: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n",
-                );
-            }
-            if write.write_all(batch.as_bytes()).await.is_err() || write.flush().await.is_err() {
-                return;
-            }
-            tally.add_sent(BATCH_LINES as u64);
-            batch.clear();
-            tokio::time::sleep(BATCH_PAUSE).await;
-        }
-    };
-    tokio::select! {
-        () = flood => {}
-        () = drain(read, tally) => {}
-    }
+    let line = "X-Hostile: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n";
+    let request = "GET / HTTP/1.1\r\nHost: hostile\r\n";
+    repeat(connection, request, &line.repeat(BATCH_LINES), BATCH_LINES as u64, tally).await;
 }
 
 /// Each token is one that no cache has.
@@ -90,11 +74,11 @@ pub(crate) async fn spoofed_headers(mut connection: Box<dyn Connection>, tally: 
     }
 }
 
-/// Pods of as many empty containers as the webhook for the sidecar decodes: each takes two bytes of the
-/// review, and some hundreds when it is decoded.
+/// Pods of as many containers, and variables of them, as the webhook for the sidecar decodes: each
+/// takes two bytes of the review, and some hundreds after decoding.
 pub(crate) async fn reviews(connection: Box<dyn Connection>, tally: &Tally) {
-    let (read, mut write) = split(connection);
-    let containers = vec!["{}"; REVIEWED_CONTAINERS].join(",");
+    let variables = vec!["{}"; REVIEWED_VARIABLES].join(",");
+    let containers = vec![format!(r#"{{"env":[{variables}]}}"#); REVIEWED_CONTAINERS].join(",");
     let review = format!(
         r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"1",
         "kind":{{"group":"","version":"v1","kind":"Pod"}},"resource":{{"group":"","version":"v1","resource":"pods"}},
@@ -105,9 +89,18 @@ pub(crate) async fn reviews(connection: Box<dyn Connection>, tally: &Tally) {
         "POST {WEBHOOK_PATH} HTTP/1.1\r\nHost: hostile\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{review}",
         review.len()
     );
+    repeat(connection, "", &request, 1, tally).await;
+}
+
+/// Writes `start`, and then batches until the peer ends the connection. Responses are discarded.
+async fn repeat(connection: Box<dyn Connection>, start: &str, batch: &str, batch_size: u64, tally: &Tally) {
+    let (read, mut write) = split(connection);
     let flood = async {
-        while write.write_all(request.as_bytes()).await.is_ok() && write.flush().await.is_ok() {
-            tally.add_sent(1);
+        if write.write_all(start.as_bytes()).await.is_err() {
+            return;
+        }
+        while write.write_all(batch.as_bytes()).await.is_ok() && write.flush().await.is_ok() {
+            tally.add_sent(batch_size);
             tokio::time::sleep(BATCH_PAUSE).await;
         }
     };
