@@ -19,7 +19,7 @@ mod savings_status;
 mod schedule_status;
 mod serverless_service;
 mod sidecar_conflict;
-mod sidecar_ports;
+mod sidecar_container;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -36,7 +36,7 @@ pub use serverless_service::{
     ServerlessServiceStatus, StartFailure,
 };
 pub use sidecar_conflict::SidecarConflict;
-pub use sidecar_ports::{sidecar_ports, sidecar_ports_of_template};
+pub use sidecar_container::{sidecar, sidecar_ports, sidecar_ports_of_template, targets_sidecar};
 
 use crate::Key;
 pub use crate::contract::metric_name::MetricName;

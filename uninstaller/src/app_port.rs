@@ -7,9 +7,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use autoscaler::contract::QUEUE_PROXY;
+use autoscaler::api::sidecar;
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -50,15 +50,14 @@ fn address(pod: &Pod) -> Option<IpAddr> {
 }
 
 fn port_of(pod: &Pod) -> Option<u16> {
-    let spec = pod.spec.as_ref()?;
-    let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
-    let sidecar: &Container = containers.find(|container| container.name == QUEUE_PROXY)?;
-    let variable = sidecar.env.iter().flatten().find(|variable| variable.name == APP_PORT)?;
+    let variable =
+        sidecar(pod.spec.as_ref()?)?.env.iter().flatten().find(|variable| variable.name == APP_PORT)?;
     variable.value.as_ref()?.parse().ok().filter(|port| *port > 0)
 }
 
 #[cfg(test)]
 mod tests {
+    use autoscaler::contract::QUEUE_PROXY;
     use serde_json::json;
 
     use super::*;

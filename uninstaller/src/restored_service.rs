@@ -3,7 +3,7 @@
 //! A managed Service gets the selector of its pods, so that Kubernetes writes its endpoints. Ports
 //! that lead to the sidecar lead to the app's own.
 
-use autoscaler::api::ServerlessService;
+use autoscaler::api::{ServerlessService, targets_sidecar};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
 use k8s_openapi::api::core::v1::{Service, ServicePort};
@@ -37,7 +37,7 @@ pub fn patch(service: &Service, sks: &ServerlessService, app_port: Option<u16>) 
 /// Rouse leads all TCP ports of a managed Service to the sidecar, whatever their target.
 fn restored(port: &ServicePort, is_managed: bool, app_port: Option<u16>) -> ServicePort {
     let is_tcp = port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP");
-    if !is_tcp || !(is_managed || leads_to_sidecar(port)) {
+    if !is_tcp || !(is_managed || targets_sidecar(port, QUEUE_PROXY_PORT)) {
         return port.clone();
     }
     let target = match app_port {
@@ -47,15 +47,6 @@ fn restored(port: &ServicePort, is_managed: bool, app_port: Option<u16>) -> Serv
         None => return port.clone(),
     };
     ServicePort { target_port: Some(target), ..port.clone() }
-}
-
-/// Whether the target is the sidecar's port, by name or number.
-pub fn leads_to_sidecar(port: &ServicePort) -> bool {
-    match &port.target_port {
-        Some(IntOrString::String(name)) => name == QUEUE_PROXY,
-        Some(IntOrString::Int(number)) => *number == i32::from(QUEUE_PROXY_PORT),
-        None => port.port == i32::from(QUEUE_PROXY_PORT),
-    }
 }
 
 #[cfg(test)]

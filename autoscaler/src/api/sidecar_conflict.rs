@@ -8,7 +8,7 @@
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 
 use super::reasons::Reason;
-use super::sidecar_ports::sidecar_ports_of_template;
+use super::sidecar_container::sidecar_ports_of_template;
 use crate::contract::sidecar_ports::{SidecarPorts, SidecarPortsError};
 use crate::contract::{GROUP, INJECT_LABEL, QUEUE_PROXY};
 

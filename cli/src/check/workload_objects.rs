@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::api::{PodAutoscaler, Scaler, sidecar_ports_of_template};
+use autoscaler::api::{PodAutoscaler, Scaler, sidecar, sidecar_ports_of_template};
 use autoscaler::contract::sidecar_ports::SidecarPorts;
-use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY, SCALE_TO_ZERO};
+use autoscaler::contract::{INJECT_LABEL, SCALE_TO_ZERO};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodTemplateSpec, Service};
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec, Service};
 use kube::ResourceExt;
 
 use super::cluster_version::ClusterVersion;
@@ -135,11 +135,5 @@ pub fn is_labelled(template: &PodTemplateSpec) -> bool {
 
 /// Whether a template itself contains the sidecar.
 pub fn has_written_sidecar(template: &PodTemplateSpec) -> bool {
-    template.spec.as_ref().is_some_and(|spec| sidecar_of(spec).is_some())
-}
-
-/// The sidecar of a pod.
-pub fn sidecar_of(pod: &PodSpec) -> Option<&Container> {
-    let mut all = pod.init_containers.iter().flatten().chain(&pod.containers);
-    all.find(|container| container.name == QUEUE_PROXY)
+    template.spec.as_ref().is_some_and(|spec| sidecar(spec).is_some())
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use autoscaler::api::sidecar;
+use autoscaler::contract::GROUP;
 use autoscaler::contract::sidecar_ports::SidecarPorts;
-use autoscaler::contract::{GROUP, QUEUE_PROXY};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use crate::sidecar_injection::app_probe::AppProbe;
@@ -36,8 +37,7 @@ impl<'a> AppPod<'a> {
     }
 
     pub(super) fn has_sidecar(&self) -> bool {
-        let init_containers = self.spec.init_containers.iter().flatten();
-        self.spec.containers.iter().chain(init_containers).any(|container| container.name == QUEUE_PROXY)
+        sidecar(self.spec).is_some()
     }
 
     /// An annotation of Rouse, without the prefix in `name`.

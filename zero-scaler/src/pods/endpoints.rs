@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::api::targets_sidecar;
+use autoscaler::contract::QUEUE_PROXY_PORT;
 use autoscaler::settings::SidecarMode;
 use k8s_openapi::api::core::v1::ServicePort;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::cache::service::Service;
 use crate::cache::slice_index::{SliceIndex, is_ours};
@@ -38,16 +38,7 @@ pub fn is_managed(service: &Service) -> bool {
 /// all do, because Rouse writes the endpoints.
 pub fn routable_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
     let managed = is_managed(service);
-    tcp_ports(service).filter(move |port| managed || targets_sidecar(port))
-}
-
-/// Whether the target port is the sidecar's, by name or number.
-pub fn targets_sidecar(port: &ServicePort) -> bool {
-    match &port.target_port {
-        Some(IntOrString::String(name)) => name == QUEUE_PROXY,
-        Some(IntOrString::Int(number)) => *number == i32::from(QUEUE_PROXY_PORT),
-        None => port.port == i32::from(QUEUE_PROXY_PORT),
-    }
+    tcp_ports(service).filter(move |port| managed || targets_sidecar(port, QUEUE_PROXY_PORT))
 }
 
 /// The pods of a workload, ready or not: those with a sidecar, if it needs one.

@@ -4,8 +4,8 @@
 //! The Service and the HPA configure the same settings; the status stage compares them.
 
 use autoscaler::Protocol;
-use autoscaler::api::{SidecarConflict, sidecar_ports_of_template};
-use autoscaler::contract::{CONTAINER_CONCURRENCY, INJECT_LABEL, NO_WAKE, PROTOCOL, QUEUE_PROXY};
+use autoscaler::api::{SidecarConflict, sidecar, sidecar_ports_of_template};
+use autoscaler::contract::{CONTAINER_CONCURRENCY, INJECT_LABEL, NO_WAKE, PROTOCOL};
 use autoscaler::settings::NoWakeRules;
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
@@ -61,22 +61,21 @@ pub(crate) fn sidecar_of(template: &PodTemplateSpec) -> Sidecar {
 fn has_sidecar(template: &PodTemplateSpec) -> bool {
     let labels = template.metadata.as_ref().and_then(|meta| meta.labels.as_ref());
     let injected = labels.is_some_and(|labels| labels.get(INJECT_LABEL).is_some_and(|value| value == "true"));
-    injected || containers(template).any(|container| container.name == QUEUE_PROXY)
+    injected || written(template).is_some()
 }
 
 /// A setting: the variable of a sidecar in the template, or else the annotation for an injected
 /// one.
 fn setting<'a>(template: &'a PodTemplateSpec, variable: &str, annotation: &str) -> Option<&'a str> {
-    if let Some(sidecar) = containers(template).find(|container| container.name == QUEUE_PROXY) {
+    if let Some(sidecar) = written(template) {
         let mut variables = sidecar.env.iter().flatten();
         return variables.find(|candidate| candidate.name == variable)?.value.as_deref();
     }
     template.metadata.as_ref()?.annotations.as_ref()?.get(annotation).map(String::as_str)
 }
 
-fn containers(template: &PodTemplateSpec) -> impl Iterator<Item = &Container> {
-    let spec = template.spec.iter();
-    spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers))
+fn written(template: &PodTemplateSpec) -> Option<&Container> {
+    sidecar(template.spec.as_ref()?)
 }
 
 #[cfg(test)]

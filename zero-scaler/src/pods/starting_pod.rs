@@ -3,6 +3,7 @@
 //! Used by the watch of starting pods. Conditions and container states are reduced to the facts
 //! that explain why a pod is not ready.
 
+use autoscaler::api::sidecar;
 use autoscaler::contract::QUEUE_PROXY;
 use autoscaler::scaling::pod_start::{StartingContainer, StartingPod};
 use autoscaler::settings::SidecarMode;
@@ -67,12 +68,10 @@ fn lost_node(pod: &Pod, status: &PodStatus) -> Option<String> {
 
 /// By the name of a container or port, so that sidecars from other templates count as well.
 fn has_sidecar(pod: &Pod) -> bool {
-    let spec = pod.spec.iter();
-    let mut all = spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
-    all.any(|container| {
-        let mut ports = container.ports.iter().flatten();
-        container.name == QUEUE_PROXY || ports.any(|port| port.name.as_deref() == Some(QUEUE_PROXY))
-    })
+    let Some(spec) = &pod.spec else { return false };
+    let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let mut ports = all.flat_map(|container| container.ports.iter().flatten());
+    sidecar(spec).is_some() || ports.any(|port| port.name.as_deref() == Some(QUEUE_PROXY))
 }
 
 fn empty_status(pod: &Pod) -> StartingPod {

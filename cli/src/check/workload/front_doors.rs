@@ -4,11 +4,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use autoscaler::api::targets_sidecar;
 use autoscaler::contract::private_name::private_name;
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::service::{leads_to_sidecar, port_text};
+use super::service::port_text;
 use super::workload_list::service_of_metric;
 use crate::check::finding::Finding;
 use crate::check::front_door::{Backend, FrontDoor};
@@ -70,7 +71,8 @@ fn other_service(
     }
     let ports = spec.ports.iter().flatten();
     let mut led = ports.filter(|port| backend.port.as_ref().is_none_or(|named| is(port, named)));
-    let is_counted = workload.has_sidecar && led.all(|port| leads_to_sidecar(port, workload.sidecar_ports()));
+    let traffic = workload.sidecar_ports().traffic;
+    let is_counted = workload.has_sidecar && led.all(|port| targets_sidecar(port, traffic));
     let effect =
         if is_counted { "do not wake the workload" } else { "are not counted, and do not wake the workload" };
     (!is_counted || workload.goes_to_zero()).then(|| {

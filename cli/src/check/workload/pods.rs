@@ -1,13 +1,13 @@
 //! Pods that do not serve: the scheduler finds no node, containers fail, or they are not ready.
 
-use autoscaler::api::reasons;
+use autoscaler::api::{reasons, sidecar};
 use autoscaler::contract::QUEUE_PROXY;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use kube::ResourceExt;
 
 use crate::check::finding::Finding;
 use crate::check::pod_failure::{self, PodFailure, failure};
-use crate::check::workload_objects::{WorkloadObjects, sidecar_of};
+use crate::check::workload_objects::WorkloadObjects;
 
 /// The variable of the sidecar with the app's port.
 const APP_PORT: &str = "QUEUE_PROXY_APP_PORT";
@@ -81,7 +81,7 @@ fn fix(workload: &WorkloadObjects, pod: &Pod, failure: &PodFailure) -> String {
 /// The sidecar is ready when the app is, so it does not show which of the two is at fault.
 fn not_ready(pod: &Pod, is_sidecar: bool, namespace: &str) -> String {
     let see = format!("see kubectl --namespace {namespace} describe pod {}", pod.name_any());
-    let sidecar = pod.spec.as_ref().and_then(sidecar_of).filter(|_| is_sidecar);
+    let sidecar = pod.spec.as_ref().and_then(sidecar).filter(|_| is_sidecar);
     let port = sidecar.and_then(|sidecar| {
         let mut variables = sidecar.env.iter().flatten();
         variables.find(|variable| variable.name == APP_PORT)?.value.as_deref()

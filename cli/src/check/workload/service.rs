@@ -1,7 +1,7 @@
 //! The Service: whether its requests reach the workload's pods by way of Rouse.
 
+use autoscaler::api::targets_sidecar;
 use autoscaler::contract::QUEUE_PROXY;
-use autoscaler::contract::sidecar_ports::SidecarPorts;
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -71,7 +71,7 @@ fn bypassed(workload: &WorkloadObjects, spec: &ServiceSpec, object: &str) -> Opt
     }
     let ports: Vec<&ServicePort> = spec.ports.iter().flatten().filter(|port| is_tcp(port)).collect();
     let past: Vec<&&ServicePort> =
-        ports.iter().filter(|port| !leads_to_sidecar(port, workload.sidecar_ports())).collect();
+        ports.iter().filter(|port| !targets_sidecar(port, workload.sidecar_ports().traffic)).collect();
     let first = past.first()?;
     let problem = format!(
         "port {} has targetPort {}, which leads past the sidecar: its requests are not counted, and refused \
@@ -117,15 +117,6 @@ pub(super) fn is_attached(spec: &ServiceSpec) -> bool {
 
 fn is_tcp(port: &ServicePort) -> bool {
     port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP")
-}
-
-/// By the name of the sidecar's port, or by its number.
-pub(super) fn leads_to_sidecar(port: &ServicePort, sidecar: SidecarPorts) -> bool {
-    match &port.target_port {
-        Some(IntOrString::String(name)) => name == QUEUE_PROXY,
-        Some(IntOrString::Int(number)) => *number == i32::from(sidecar.traffic),
-        None => port.port == i32::from(sidecar.traffic),
-    }
 }
 
 fn target_port(port: &ServicePort) -> String {

@@ -1,14 +1,14 @@
 //! The sidecar: whether the template requests it and fits it, the pods have it, and it is the
 //! installed one.
 
-use autoscaler::api::SidecarConflict;
+use autoscaler::api::{SidecarConflict, sidecar};
 use autoscaler::contract::{GROUP, INJECT_LABEL};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use kube::ResourceExt;
 
 use crate::check::cluster_objects::tag_of;
 use crate::check::finding::Finding;
-use crate::check::workload_objects::{WorkloadObjects, has_written_sidecar, is_labelled, sidecar_of};
+use crate::check::workload_objects::{WorkloadObjects, has_written_sidecar, is_labelled};
 
 const REASON: &str = "SidecarMissing";
 
@@ -33,7 +33,7 @@ fn missing(workload: &WorkloadObjects, template: &PodTemplateSpec) -> Option<Fin
         return Some(Finding::error(workload.target_name(), REASON, problem, fix));
     }
     let mut without =
-        workload.pods.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| sidecar_of(spec).is_none()));
+        workload.pods.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| sidecar(spec).is_none()));
     let pod = without.next()?;
     let problem = format!(
         "pod {} has no container queue-proxy, so it gets no requests; it is older than the label or than \
@@ -65,7 +65,7 @@ fn unused(workload: &WorkloadObjects, template: &PodTemplateSpec) -> Option<Find
 fn outdated(workload: &WorkloadObjects, template: &PodTemplateSpec) -> Option<Finding> {
     let installed = tag_of(workload.shared.sidecar_image.as_deref()?)?;
     let tag = |pod: &Pod| -> Option<String> {
-        let tag = tag_of(sidecar_of(pod.spec.as_ref()?)?.image.as_deref()?)?;
+        let tag = tag_of(sidecar(pod.spec.as_ref()?)?.image.as_deref()?)?;
         (tag != installed).then(|| tag.to_owned())
     };
     let mut other = workload.pods.iter().filter_map(|pod| Some((pod, tag(pod)?)));

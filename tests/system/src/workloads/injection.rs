@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use autoscaler::api::sidecar;
+use autoscaler::contract::INJECT_LABEL;
 use autoscaler::contract::sidecar_ports::{
     SIDECAR_ADMIN_PORT, SIDECAR_PORT, SIDECAR_STATS_PORT, SidecarPorts,
 };
-use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY};
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::PostParams;
 use serde_json::json;
@@ -50,14 +51,7 @@ pub async fn ensure_have_sidecars(namespace: &TestNamespace, workload: &str) -> 
 
 /// Whether a pod has a sidecar.
 pub fn has_sidecar(pod: &Pod) -> bool {
-    sidecar(pod).is_some()
-}
-
-/// The sidecar of a pod, before or behind its app.
-pub fn sidecar(pod: &Pod) -> Option<&Container> {
-    let spec = pod.spec.as_ref()?;
-    let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-    containers.find(|container| container.name == QUEUE_PROXY)
+    pod.spec.as_ref().and_then(sidecar).is_some()
 }
 
 /// The annotations of pods that choose these ports for their sidecar.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use autoscaler::api::sidecar;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Client;
 use system_tests::cluster::cluster_tool::load_image;
@@ -15,7 +16,7 @@ use system_tests::cluster::helm::Helm;
 use system_tests::cluster::installation::{self, until_rolled_out};
 use system_tests::cluster::namespace::{TestNamespace, pods_of};
 use system_tests::traffic::load::{RunningLoad, send_one_request, until_first_response};
-use system_tests::workloads::injection::{sidecar, until_injection};
+use system_tests::workloads::injection::until_injection;
 use system_tests::workloads::rollout;
 use system_tests::workloads::workload::{Workload, state, until_replicas};
 
@@ -134,8 +135,8 @@ impl<'a> Workloads<'a> {
         self.namespace.api::<Deployment>().restart(BUSY).await?;
         rollout::until_rolled_out(self.namespace, BUSY, ROLLOUT).await?;
         let pods = pods_of(self.namespace, BUSY).await?;
-        let image = |pod| sidecar(pod)?.image.as_deref();
-        ensure!(pods.iter().any(|pod| image(pod).is_some_and(|image| image.ends_with(THIS_TAG))));
+        let mut sidecars = pods.iter().filter_map(|pod| sidecar(pod.spec.as_ref()?)?.image.as_deref());
+        ensure!(sidecars.any(|image| image.ends_with(THIS_TAG)));
         let requests =
             ensure_served(&mut self.load).await.context("a rollout to sidecars of this version")?;
         println!("a rollout to sidecars of this version: {requests} requests, all with status 200");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure};
+use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure, targets_sidecar};
 use autoscaler::contract::private_name::private_name;
 use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORT, WORKLOAD_LABEL};
 use autoscaler::routing::port_lease::PortLeaseError;
@@ -21,9 +21,7 @@ use crate::controllers::context::Context;
 use crate::controllers::ownership::other_owner_of_service;
 use crate::kubernetes::reasons::Reason;
 use crate::kubernetes::server_side_apply::controller_of;
-use crate::pods::endpoints::{
-    PodEndpoint, is_managed, is_ready, pods, ready, routable_ports, targets_sidecar,
-};
+use crate::pods::endpoints::{PodEndpoint, is_managed, is_ready, pods, ready, routable_ports};
 use crate::pods::private_ports::{is_of_pods_without_sidecar, number_on_pod};
 use crate::pods::target_port::{TargetPort, tcp_ports};
 
@@ -316,6 +314,7 @@ fn other_targets(service: &Service) -> Vec<i32> {
     let filled_in = |port: &ServicePort| {
         port.target_port.as_ref().is_none_or(|target| *target == IntOrString::Int(port.port))
     };
-    let others = tcp_ports(service).filter(|port| !(targets_sidecar(port) || lone && filled_in(port)));
+    let others = tcp_ports(service)
+        .filter(|port| !(targets_sidecar(port, QUEUE_PROXY_PORT) || lone && filled_in(port)));
     others.map(|port| port.port).collect()
 }
