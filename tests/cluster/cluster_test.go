@@ -365,6 +365,25 @@ metadata: {name: hello}
 spec: {selector: {app: hello}, ports: [{port: 80, targetPort: 8080}]}
 `
 
+// isolatedHello denies all connections to these pods.
+const isolatedHello = `
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: hello}
+spec:
+  podSelector: {matchLabels: {app: hello}}
+  policyTypes: [Ingress]
+`
+
+func (c *testCluster) apply(manifest string) {
+	c.Helper()
+	apply := c.command("kubectl", "apply", "--filename=-")
+	apply.Stdin = strings.NewReader(manifest)
+	if output, err := apply.CombinedOutput(); err != nil {
+		c.Fatalf("%v: %s", err, output)
+	}
+}
+
 // helloPod is a ready pod of the DaemonSet.
 type helloPod struct{ name, node, ip string }
 
@@ -406,7 +425,7 @@ func TestPodsOfTwoNodesReachEachOther(t *testing.T) {
 	c := newCluster(t, "nodes")
 	start := time.Now()
 	// Node loss is detected sooner than by default, but not between two renewals of a Lease, which are 10 s apart.
-	output := c.run("up", "--nodes=2", "--zones=a,b", "--component-arg=kube-controller-manager=--node-monitor-grace-period=20s")
+	output := c.run("up", "--nodes=2", "--zones=a,b", "--network-policies", "--component-arg=kube-controller-manager=--node-monitor-grace-period=20s")
 	t.Logf("two nodes Ready after %s", time.Since(start).Round(time.Millisecond))
 	if !strings.Contains(output, "2 nodes Ready in ") {
 		t.Errorf("up printed %s", output)
@@ -416,11 +435,7 @@ func TestPodsOfTwoNodesReachEachOther(t *testing.T) {
 		t.Errorf("zones %q", zones)
 	}
 	c.loadHello()
-	manifest := c.command("kubectl", "apply", "--filename=-")
-	manifest.Stdin = strings.NewReader(onEachNode)
-	if output, err := manifest.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
+	c.apply(onEachNode)
 	c.run("kubectl", "rollout", "status", "daemonset/hello", "--timeout=60s")
 	pods := c.helloPods()
 	if len(pods) != 2 || pods[0].node == pods[1].node {
@@ -439,6 +454,13 @@ func TestPodsOfTwoNodesReachEachOther(t *testing.T) {
 		}
 		c.eventually(from.node+" resolves the Service", func() bool { return c.says(from, "http://hello.default.svc.cluster.local") })
 	}
+
+	between := func() bool { return c.says(pods[0], "http://"+pods[1].ip+":8080") }
+	back := func() bool { return c.says(pods[1], "http://"+pods[0].ip+":8080") }
+	c.apply(isolatedHello)
+	c.eventually("a policy isolates the pods from each other", func() bool { return !between() && !back() })
+	c.apply(isolatedHello + "  ingress: [{from: [{podSelector: {matchLabels: {app: hello}}}]}]\n")
+	c.eventually("a policy admits the pods of the other node", func() bool { return between() && back() })
 
 	if err := c.command("node", "stop", "node1").Run(); err == nil {
 		t.Error("the node of the control plane was stopped")

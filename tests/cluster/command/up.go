@@ -75,8 +75,6 @@ func checkNodes(settings node.Settings) error {
 		return fmt.Errorf("--nodes %d: use 1 to %d", settings.Nodes, node.MostNodes)
 	case settings.Nodes > 1 && settings.ControlPlaneOnly:
 		return errors.New("--nodes needs nodes, which --control-plane-only leaves out")
-	case settings.Nodes > 1 && settings.NetworkPolicies:
-		return errors.New("--network-policies are enforced on one node only")
 	}
 	return nil
 }

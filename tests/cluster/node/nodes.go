@@ -83,6 +83,15 @@ func (c Config) further() []Config {
 // NodeDir is the directory of a further node.
 func NodeDir(dir state.Dir, name string) string { return filepath.Join(dir.Path, "nodes", name) }
 
+// cluster is the directory of the cluster, which has that of a further node in it.
+func (c Config) cluster() state.Dir {
+	dir := c.Dir
+	if c.Node.isFurther() {
+		dir.Path = filepath.Dir(filepath.Dir(dir.Path))
+	}
+	return dir
+}
+
 // Stopped is the file that keeps a further node stopped.
 func Stopped(dir state.Dir, name string) string { return NodeDir(dir, name) + ".stopped" }
 
@@ -145,5 +154,5 @@ func (n *node) startFurther(ctx context.Context) error {
 	if err := n.importPause(ctx); err != nil {
 		return err
 	}
-	return n.launch(n.config.kubelet(), n.config.proxy())
+	return n.launch(n.config.agents()...)
 }

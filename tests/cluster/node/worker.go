@@ -12,12 +12,18 @@ import (
 // worker returns the components that start when the API server is ready, those that the node needs
 // and the scheduler.
 func (c Config) worker() []component {
-	all := []component{c.scheduler(), c.kubelet(), c.proxy()}
-	if c.NetworkPolicies {
-		all = append(all, c.enforcer())
-	}
+	all := append([]component{c.scheduler()}, c.agents()...)
 	for _, further := range c.further() {
 		all = append(all, further.init())
+	}
+	return all
+}
+
+// agents returns the components of each node that are clients of the API server.
+func (c Config) agents() []component {
+	all := []component{c.kubelet(), c.proxy()}
+	if c.NetworkPolicies {
+		all = append(all, c.enforcer())
 	}
 	return all
 }
@@ -51,11 +57,11 @@ func (c Config) proxy() component {
 
 // enforcer is this program itself.
 func (c Config) enforcer() component {
-	return component{name: enforcerName, program: "/proc/self/exe", args: []string{"enforce-network-policies", c.Dir.PKI()}}
+	return component{name: enforcerName, program: "/proc/self/exe", args: []string{"enforce-network-policies", c.cluster().PKI()}}
 }
 
-// EnforceNetworkPolicies keeps the rules of the cluster's network equal to its NetworkPolicies, until
-// the context is done. It reads them as the administrator of these certificates.
+// EnforceNetworkPolicies keeps the rules of the node's network equal to the NetworkPolicies of all
+// pods, until the context is done. It reads them as the administrator of these certificates.
 func EnforceNetworkPolicies(ctx context.Context, certificates string) error {
 	identity, err := pki.ClientConfig(certificates, "admin")
 	if err != nil {
