@@ -313,7 +313,8 @@ test-cluster: cluster-ready ## Test the cluster tool and the admission policies
 # Tests that need the cluster alone wait for it: see tests/system/src/cluster/lock.rs. The attacks follow on the same cluster. They
 # read the memory of Rouse's processes, which run on this machine only on a cluster of the cluster tool.
 .PHONY: test-system
-test-system: images cluster-ready $(CHROMEDRIVER) ## Run the system tests on a cluster of their own, then all attacks for some seconds
+test-system: UP_FLAGS ?= --nodes 2 --zones a,b
+test-system: images cluster-ready $(CHROMEDRIVER) ## Run the system tests on two nodes of a cluster of their own, then all attacks for some seconds
 	$(LINTING_CARGO) test $(ALL) --test system --no-run
 	$(LINTING_CARGO) build $(ALL) --bin hostile
 	tests/system/on-cluster rouse-test --hpa-sync-period 5s --network-policies $(UP_FLAGS) -- sh -ec ' \
@@ -369,11 +370,12 @@ $(PREVIOUS)/images/zero-scaler.tar: | $(CLUSTER)
 # One after another. The first run builds each Kubernetes, for nine minutes each.
 KUBERNETES_VERSIONS ?= 1.37 1.36 1.35 1.34 1.33
 .PHONY: test-versions
-test-versions: ## Test a release of Helm on two nodes, and the system on one, of each of KUBERNETES_VERSIONS (1.37 1.36 1.35 1.34 1.33)
+test-versions: ## Test a release of Helm and the system on two nodes of each of KUBERNETES_VERSIONS (1.37 1.36 1.35 1.34 1.33)
 	@for version in $(KUBERNETES_VERSIONS); do \
 	  echo "Kubernetes $$version"; \
-	  $(MAKE) test-install-short UP_FLAGS="--kubernetes $$version --nodes 2 --zones a,b" || exit 1; \
-	  $(MAKE) test-system UP_FLAGS="--kubernetes $$version" || exit 1; \
+	  for tests in test-install-short test-system; do \
+	    $(MAKE) $$tests UP_FLAGS="--kubernetes $$version --nodes 2 --zones a,b" || exit 1; \
+	  done; \
 	done
 
 # A minute for each attack. Unoptimized, because the load comes from a pod.

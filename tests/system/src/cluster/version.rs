@@ -8,6 +8,9 @@ use kube::Client;
 pub enum Feature {
     /// The API server adds sidecars by a MutatingAdmissionPolicy. Else a webhook of Rouse does.
     MutatingAdmissionPolicy,
+    /// The kubelet lists the containers of a pod as soon as it has started one. Else it does so once a
+    /// second, and reports the address of a pod without a sidecar together with its readiness.
+    PlegOnDemandRelist,
     /// An HPA may have `minReplicas: 0`.
     HpaScaleToZero,
 }
@@ -15,7 +18,7 @@ pub enum Feature {
 impl Feature {
     fn first_minor(self) -> u32 {
         match self {
-            Self::MutatingAdmissionPolicy => 36,
+            Self::MutatingAdmissionPolicy | Self::PlegOnDemandRelist => 36,
             Self::HpaScaleToZero => 37,
         }
     }
