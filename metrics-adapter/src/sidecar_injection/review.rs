@@ -10,8 +10,7 @@ use crate::sidecar_injection::SidecarSettings;
 use crate::sidecar_injection::list_lengths::check_list_lengths;
 use crate::sidecar_injection::pod_patch::{PodPatchError, pod_patch};
 
-/// Objects, lists and separators in a review, also those within texts. A pod of 100 containers has
-/// less than 20,000.
+/// Elements of a review, see [`element_count`]. A pod of 100 containers has less than 20,000.
 const MAX_ELEMENTS: usize = 50_000;
 
 /// Why a review has no response. The API server creates the pod without a sidecar then.
@@ -58,7 +57,7 @@ pub fn respond(
     body: &[u8],
     settings: &SidecarSettings,
 ) -> Result<AdmissionReview<DynamicObject>, ReviewError> {
-    if body.iter().filter(|byte| b"{[,".contains(byte)).count() > MAX_ELEMENTS {
+    if element_count(body) > MAX_ELEMENTS {
         return Err(ReviewError::TooManyElements);
     }
     check_list_lengths(body).map_err(ReviewError::Decode)?;
@@ -75,6 +74,11 @@ pub fn respond(
         response = response.with_patch(patch)?;
     }
     Ok(response.into_review())
+}
+
+/// The number of objects, lists and separators in a review, also of those within texts.
+pub(super) fn element_count(body: &[u8]) -> usize {
+    body.iter().filter(|byte| b"{[,".contains(byte)).count()
 }
 
 fn require_creation(request: &AdmissionRequest<Pod>) -> Result<(), ReviewError> {

@@ -176,6 +176,20 @@ async fn rejects_bodies_that_are_too_large_or_too_slow() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn large_review_is_delayed_and_others_are_not() {
+    let (webhook, _) = webhook();
+    let mut large = review();
+    large["request"]["object"]["metadata"]["annotations"] = json!({"large": ",".repeat(5_000)});
+    let served = async |review: &Value| {
+        let start = tokio::time::Instant::now();
+        assert_eq!(serve(&webhook, post_json(review)).await.0, StatusCode::OK);
+        start.elapsed()
+    };
+    assert!(served(&large).await >= Duration::from_millis(250));
+    assert_eq!(served(&review()).await, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
 async fn slow_client_takes_its_own_places_only() {
     let (webhook, _) = webhook();
     let mut hostile = tokio::task::JoinSet::new();

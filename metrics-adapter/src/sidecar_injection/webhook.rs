@@ -11,11 +11,11 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Body;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::metrics::OutcomeCounters;
 use crate::sidecar_injection::SidecarSettings;
-use crate::sidecar_injection::review::{ReviewError, respond};
+use crate::sidecar_injection::review::{ReviewError, element_count, respond};
 use crate::sidecar_injection::review_places::ReviewPlaces;
 
 /// The path of the webhook, as the MutatingWebhookConfiguration names it.
@@ -29,6 +29,10 @@ const PLACES_PER_PEER: usize = 8;
 /// Reviews that are decoded at the same time. The API server's take less than a millisecond; a
 /// hostile one takes longer, and then occupies no more than one of the threads.
 const DECODERS: usize = 1;
+/// A review with more elements is delayed before it is decoded, so that those of one peer occupy no
+/// thread. A pod of 20 containers has less.
+const LARGE: usize = 5_000;
+const DELAY_OF_LARGE: Duration = Duration::from_millis(250);
 /// Time for a place, and then for the body: as long as the API server waits in all.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -121,8 +125,12 @@ impl Webhook {
         let Ok(Ok(_place)) = place else { return Err(WebhookError::TooManyReviews) };
         let body = Limited::new(request.into_body(), MAX_BODY).collect();
         let body = timeout(PATIENCE, body).await.map_err(|_| WebhookError::TooSlow)?.map_err(body_error)?;
+        let body = body.to_bytes();
+        if element_count(&body) > LARGE {
+            sleep(DELAY_OF_LARGE).await;
+        }
         let Ok(_decoder) = self.decoders.acquire().await else { return Err(WebhookError::TooManyReviews) };
-        let review = respond(&body.to_bytes(), settings)?;
+        let review = respond(&body, settings)?;
         serde_json::to_vec(&review).map_err(WebhookError::Encode)
     }
 }
