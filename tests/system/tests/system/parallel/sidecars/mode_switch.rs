@@ -105,6 +105,7 @@ async fn have_sidecars(namespace: &TestNamespace) -> Result<bool> {
 /// Checks all requests up to now.
 async fn all_ok(load: &mut RunningLoad) -> Result<()> {
     let responses = load.until_now().await?;
-    println!("{} requests", responses.len());
-    ensure_all_ok(&responses)
+    ensure_all_ok(&responses)?;
+    println!("a live workload: {} requests, all with status 200", responses.len());
+    Ok(())
 }
