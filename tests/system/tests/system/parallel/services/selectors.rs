@@ -22,6 +22,7 @@ const POD_START: Duration = Duration::from_secs(60);
 const TO_ZERO: Duration = Duration::from_secs(180);
 /// Requests a second, each on a new connection.
 const RATE: f64 = 200.0;
+const RATE_OF_CANARY: f64 = 50.0;
 /// Time of each load.
 const LOAD: Duration = Duration::from_secs(10);
 /// When the selector moves in its load.
@@ -71,6 +72,24 @@ async fn requests_of_a_managed_service_move_with_the_annotation() -> Result<()> 
     versions.namespace.delete().await
 }
 
+/// As Argo Rollouts does a canary: a Service for each version, and at the promotion the selector of the
+/// stable one changes. The second Service is not Rouse's.
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn promotion_of_a_canary_with_a_service_of_its_own_loses_no_request() -> Result<()> {
+    let versions = TwoVersions::start("selects-canary", true, "0").await?;
+    let canary = versions.create_canary_service().await?;
+    until_first_response(&canary, &versions.namespace, POD_START).await?;
+    until_mode(&versions.namespace, versions.name, SksMode::Serve).await?;
+    let load = Load::rate(&canary, RATE_OF_CANARY, LOAD + BEFORE_MOVE).start(&versions.namespace).await?;
+    versions.move_under_load(IN_SERVE).await?;
+    let responses = load.finish().await?;
+    load::ensure_all_ok(&responses).context("of the canary")?;
+    ensure!(responses.iter().all(is_v2), "v1 got requests of the canary's Service");
+    println!("{}: {} requests to the canary", versions.name, responses.len());
+    versions.namespace.delete().await
+}
+
 // === impl TwoVersions ===
 
 impl TwoVersions {
@@ -87,6 +106,20 @@ impl TwoVersions {
         let url = workload.url(&namespace).await?;
         until_first_response(&url, &namespace, POD_START).await?;
         Ok(Self { namespace, name, url })
+    }
+
+    /// A second Service, which selects v2. Returns its URL.
+    async fn create_canary_service(&self) -> Result<String> {
+        let services: Api<Service> = self.namespace.api();
+        let mut spec = services.get(self.name).await?.spec.context("a Service without a spec")?;
+        spec.selector.get_or_insert_default().insert("version".to_owned(), "v2".to_owned());
+        (spec.cluster_ip, spec.cluster_ips) = (None, None);
+        let name = format!("{}-canary", self.name);
+        let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
+        services
+            .create(&PostParams::default(), &Service { metadata, spec: Some(spec), status: None })
+            .await?;
+        Workload::new(&name).url(&self.namespace).await
     }
 
     async fn ensure_wake_reaches_only_v1(&self) -> Result<()> {
