@@ -22,6 +22,7 @@ use system_tests::workloads::injection::until_injection;
 use system_tests::workloads::workload::{Sidecar, Workload, until_replicas};
 
 const NAME: &str = "plain";
+const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 /// Enough for a pod's start on a loaded machine.
 const POD_START: Duration = Duration::from_secs(60);
 /// Enough for a window of 6 s, a grace period of 3 s, the HPA's scale-down and the pod's termination.
@@ -89,6 +90,10 @@ fn written(object: &impl serde::Serialize) -> Result<Value> {
     fields.remove("status");
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|field, _| !OWN_METADATA.contains(&field.as_str()) && field != "generateName");
+        // The API server copies it from the node that the scheduler selected.
+        if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
+            labels.remove(ZONE_LABEL);
+        }
     }
     // The size is Rouse's to write, and the node the scheduler's.
     if let Some(spec) = fields.get_mut("spec").and_then(Value::as_object_mut) {
