@@ -30,7 +30,7 @@ struct PodLists {
     _spec: Option<SpecLists>,
 }
 
-/// The lists whose elements are the largest ones after decoding.
+/// The lists with the largest elements after decoding.
 #[derive(Deserialize)]
 struct SpecLists {
     #[serde(rename = "containers")]
