@@ -14,6 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use autoscaler::contract::{SLOTS_PORT_NAME, STATS_AUDIENCE, STATS_PORT_NAME};
+use component_base::auth::KubernetesReviewer;
+use component_base::auth::ProjectedToken;
+use component_base::auth::TokenGuard;
+use component_base::kubernetes::{ApiResources, DecodeErrors};
+use component_base::readiness::Readiness;
 use http::Method;
 use prometheus::Registry;
 use proxy::health_checks::HealthChecks;
@@ -21,11 +26,6 @@ use proxy::memory::budget::MemoryBudget;
 use proxy::memory::{estimates, limit};
 use proxy::server::ServerOptions;
 use proxy::workers::Workers;
-use runtime::auth::KubernetesReviewer;
-use runtime::auth::ProjectedToken;
-use runtime::auth::TokenGuard;
-use runtime::kubernetes::{ApiResources, DecodeErrors};
-use runtime::readiness::Readiness;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -91,14 +91,14 @@ pub struct App {
 /// # Errors
 /// When it cannot start, or one of its tasks has ended.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let stop = runtime::shutdown::on_signal().context("signals")?;
+    let stop = component_base::shutdown::on_signal().context("signals")?;
     let registry = Registry::new();
-    runtime::metrics::register_build_info(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
+    component_base::metrics::register_build_info(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
     let (pod_name, traces) = (args.pod_name.clone(), args.traces.settings(&args.pod_name)?);
     let app = App::new(pod_name, args.limits, &args.health_check_agents, traces, &registry)?
         .with_token(ProjectedToken::at(&args.token_file));
     let readiness = Readiness::default();
-    let admin = proxy::listener::bind_port(args.admin_port);
+    let admin = component_base::listener::bind_port(args.admin_port);
     let admin = admin.with_context(|| format!("admin port {}", args.admin_port))?;
     let admin_stop = CancellationToken::new();
     let _admin_stops = admin_stop.clone().drop_guard();
@@ -107,11 +107,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     }
     let probes = app.tcp_probes();
     let more = move |method: &Method, path: &str| probes.answer(method, path);
-    tokio::spawn(runtime::admin::serve_with(more, admin, registry, readiness.clone(), admin_stop));
+    tokio::spawn(component_base::admin::serve_with(more, admin, registry, readiness.clone(), admin_stop));
     let sources = match &args.workloads {
         Some(path) => follow_file(path, &readiness)?,
         None => {
-            let client = runtime::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
+            let client = component_base::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
             watch_cluster(client, &args, &readiness, &app.throttlers.metrics.decode_errors).await?
         }
     };
@@ -155,8 +155,13 @@ async fn watch_cluster(
         sender,
     ));
     let peers = |service, port| {
-        let (addresses, follow) =
-            runtime::kubernetes::watch_peers(client.clone(), &args.system_namespace, service, port, errors);
+        let (addresses, follow) = component_base::kubernetes::watch_peers(
+            client.clone(),
+            &args.system_namespace,
+            service,
+            port,
+            errors,
+        );
         tokio::spawn(follow);
         addresses
     };

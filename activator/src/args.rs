@@ -90,7 +90,7 @@ pub struct Args {
     pub traces: TraceArgs,
 
     #[command(flatten)]
-    pub telemetry: runtime::telemetry::LogArgs,
+    pub telemetry: component_base::telemetry::LogArgs,
 }
 
 /// Bounds and timeouts.

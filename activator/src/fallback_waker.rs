@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::ScaleTargetRef;
+use component_base::kubernetes::{self, ApiResources, KindError, ObjectScale, ScaleFromZeroResult};
 use futures::StreamExt;
-use runtime::kubernetes::{self, ApiResources, KindError, ObjectScale, ScaleFromZeroResult};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 

@@ -12,6 +12,6 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    runtime::telemetry::init(&args.telemetry)?;
+    component_base::telemetry::init(&args.telemetry)?;
     app::run(args).await
 }

@@ -9,9 +9,9 @@ pub mod workload;
 use std::sync::Arc;
 
 use autoscaler::Key;
+use component_base::kubernetes::DecodeErrors;
+use component_base::metrics::MetricDescription;
 use prometheus::Registry;
-use runtime::kubernetes::DecodeErrors;
-use runtime::metrics::MetricDescription;
 
 use crate::metrics::fallback_waker::FallbackWakerMetrics;
 use crate::metrics::push::PushMetrics;
@@ -27,7 +27,7 @@ pub fn describe() -> Vec<MetricDescription> {
 
 fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     let registry = Registry::new();
-    runtime::metrics::register_build_info(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
+    component_base::metrics::register_build_info(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
     let metrics = Metrics::register(&registry)?;
     metrics.of_workload(&Key::new("namespace", "name")).touch_all();
     metrics.decode_errors.of("Pod");

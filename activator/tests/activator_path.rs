@@ -99,7 +99,7 @@ async fn wake_is_reported_once_with_the_times_of_its_first_request() {
     within("an idle second", until_idle).await;
     let [report] = wakes.as_slice() else { panic!("{wakes:?}") };
     assert_eq!(report.key, key());
-    assert!(report.wake.is_plausible(runtime::clock::unix_millis()), "{report:?}");
+    assert!(report.wake.is_plausible(component_base::clock::unix_millis()), "{report:?}");
     let wake = report.wake;
     let moments = [wake.reported.unwrap(), wake.started, wake.verified, wake.forwarded, wake.answered];
     assert!(moments.is_sorted(), "{wake:?}");

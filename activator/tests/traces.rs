@@ -67,7 +67,7 @@ async fn held_request_has_spans_of_its_wake_below_the_callers_span() {
         harness.metric("rouse_activator_push_connections") == 1.0
     })
     .await;
-    let before = std::time::UNIX_EPOCH + runtime::clock::since_epoch();
+    let before = std::time::UNIX_EPOCH + component_base::clock::since_epoch();
     let response = harness.send(request(&harness, "01"));
     harness.until_held(1).await;
     harness.pod_starting(POD, false).await;
@@ -92,7 +92,7 @@ async fn held_request_has_spans_of_its_wake_below_the_callers_span() {
     assert!(previous <= hold.end_time_unix_nano);
     assert_eq!(hold.end_time_unix_nano, forward.start_time_unix_nano);
     assert_eq!(forward.end_time_unix_nano, server.end_time_unix_nano);
-    let after = std::time::UNIX_EPOCH + runtime::clock::since_epoch();
+    let after = std::time::UNIX_EPOCH + component_base::clock::since_epoch();
     assert!(before <= time(server.start_time_unix_nano) && time(server.end_time_unix_nano) <= after);
     for span in &spans {
         assert_eq!((hex(&span.trace_id).as_str(), span.trace_state.as_str()), (TRACE, STATE));

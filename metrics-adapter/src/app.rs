@@ -6,19 +6,18 @@ use std::sync::Arc;
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use autoscaler::contract::{GROUP, STATS_AUDIENCE};
+use component_base::auth::KubernetesReviewer;
+use component_base::auth::ProjectedToken;
+use component_base::auth::TokenGuard;
+use component_base::kubernetes::NamespaceWatches;
+use component_base::kubernetes::lease::Lease;
+use component_base::readiness::Readiness;
+use component_base::{admin, kubernetes, listener, shutdown, threads};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
 use prometheus::Registry;
-use proxy::workers;
-use runtime::auth::KubernetesReviewer;
-use runtime::auth::ProjectedToken;
-use runtime::auth::TokenGuard;
-use runtime::kubernetes::NamespaceWatches;
-use runtime::kubernetes::lease::Lease;
-use runtime::readiness::Readiness;
-use runtime::{admin, kubernetes, shutdown};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -71,7 +70,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
     let registry = Registry::new();
     let metrics = Metrics::register(&registry)?;
-    runtime::metrics::register_build_info(&registry, COMPONENT, VERSION)?;
+    component_base::metrics::register_build_info(&registry, COMPONENT, VERSION)?;
     let readiness = Readiness::default();
     // `stop` is cancelled after the shutdown delay; the admin port stays open until `end`.
     let stop = CancellationToken::new();
@@ -84,7 +83,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = kubernetes::client(COMPONENT, VERSION).await?;
 
     let stats = SocketAddr::new(args.pod_ip, args.stats_port);
-    let identity = leader_forwarder::identity(&args.pod_name, runtime::clock::unix_millis(), stats);
+    let identity = leader_forwarder::identity(&args.pod_name, component_base::clock::unix_millis(), stats);
     let lease = Lease::new(client.clone(), &args.system_namespace, COMPONENT, &identity);
     // Released at the signal: the next leader decides while this replica still forwards queries.
     let (mut leadership, election) = lease.elect(signal.clone());
@@ -113,7 +112,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.spawn(pods.clone().watch_unlabelled(watches));
     let latch = readiness.latch("configmap extension-apiserver-authentication");
     tasks.spawn(auth::watch_front_proxy(client.clone(), front_proxy.clone(), latch));
-    let collector_thread = workers::start_thread("collector", end.clone())?;
+    let collector_thread = threads::start_thread("collector", end.clone())?;
     let datagrams = {
         let _runtime = collector_thread.enter();
         StatDatagrams::bind()
@@ -248,5 +247,5 @@ fn serving_certificate(
 }
 
 fn bind(port: u16) -> anyhow::Result<TcpListener> {
-    proxy::listener::bind_port(port).with_context(|| format!("port {port}"))
+    listener::bind_port(port).with_context(|| format!("port {port}"))
 }

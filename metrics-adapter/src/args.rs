@@ -59,7 +59,7 @@ pub struct Args {
     pub shutdown_delay: Duration,
     /// Logging options.
     #[command(flatten)]
-    pub telemetry: runtime::telemetry::LogArgs,
+    pub telemetry: component_base::telemetry::LogArgs,
 }
 
 #[cfg(test)]

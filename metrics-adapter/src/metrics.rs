@@ -7,12 +7,12 @@
 use autoscaler::Key;
 use autoscaler::learning::{LearningReport, Phase};
 use autoscaler::settings::LearnTarget;
+use component_base::kubernetes::DecodeErrors;
+use component_base::kubernetes::lease::Leadership;
+use component_base::metrics::MetricDescription;
 use prometheus::{
     GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
-use runtime::kubernetes::DecodeErrors;
-use runtime::kubernetes::lease::Leadership;
-use runtime::metrics::MetricDescription;
 
 /// Every metric family that the process registers, for the reference page.
 pub fn describe() -> Vec<MetricDescription> {
@@ -22,7 +22,7 @@ pub fn describe() -> Vec<MetricDescription> {
 
 fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     let registry = Registry::new();
-    runtime::metrics::register_build_info(&registry, "metrics-adapter", env!("CARGO_PKG_VERSION"))?;
+    component_base::metrics::register_build_info(&registry, "metrics-adapter", env!("CARGO_PKG_VERSION"))?;
     Leadership::always_leading().register(&registry, "metrics-adapter")?;
     let metrics = Metrics::register(&registry)?;
     metrics.decode_errors.of("Pod");

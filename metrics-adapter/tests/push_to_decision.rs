@@ -12,11 +12,11 @@ use autoscaler::contract::STATS_AUDIENCE;
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::history::{HistoryReport, Wake};
 use autoscaler::stats::{ActivatorReport, Stat, WakeReport};
+use component_base::auth::KubernetesReviewer;
+use component_base::auth::TokenGuard;
 use fake_api::FakeApi;
 use futures::{SinkExt, StreamExt};
 use kube::runtime::watcher::Event;
-use runtime::auth::KubernetesReviewer;
-use runtime::auth::TokenGuard;
 use support::{Adapter, Setup, event, key, push};
 use tokio::net::TcpListener;
 use tokio_tungstenite::connect_async;
@@ -73,7 +73,7 @@ async fn reported_wake_and_decided_sizes_are_in_the_history() {
     activator.send(push(5.0)).await.unwrap();
     event(&mut reader).await;
     let wake = Wake {
-        received: runtime::clock::unix_millis() - 500,
+        received: component_base::clock::unix_millis() - 500,
         reported: Some(1),
         created: None,
         scheduled: None,

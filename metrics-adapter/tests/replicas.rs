@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use autoscaler::DecisionEvent;
 use autoscaler::contract::STATS_AUDIENCE;
+use component_base::auth::KubernetesReviewer;
+use component_base::auth::ProjectedToken;
+use component_base::auth::TokenGuard;
+use component_base::kubernetes::lease::{Leadership, Lease};
 use fake_api::FakeApi;
 use futures::SinkExt;
 use http::StatusCode;
 use metrics_adapter::external_metrics::leader_forwarder::{LeaderForwarder, identity};
-use runtime::auth::KubernetesReviewer;
-use runtime::auth::ProjectedToken;
-use runtime::auth::TokenGuard;
-use runtime::kubernetes::lease::{Leadership, Lease};
 use serde_json::{Value, json};
 use support::{Adapter, Setup, Socket, event, push};
 use tokio_util::sync::CancellationToken;

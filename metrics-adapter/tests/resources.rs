@@ -18,6 +18,7 @@ use autoscaler::contract::metric_name::MetricName;
 use autoscaler::learning::WorkloadLearning;
 use autoscaler::scaling::metric_target::MetricTarget;
 use autoscaler::settings::{AutoscalerConfig, Settings};
+use component_base::kubernetes::lease::Leadership;
 use fake_api::{FakeApi, Outage};
 use http::StatusCode;
 use kube::runtime::watcher::Event;
@@ -29,7 +30,6 @@ use metrics_adapter::metrics::{Metrics, ResourceMetrics};
 use metrics_adapter::watches::ready_pods::ReadyPods;
 use metrics_adapter::watches::workloads::{Workload, WorkloadTable};
 use prometheus::Registry;
-use runtime::kubernetes::lease::Leadership;
 use serde_json::{Value, json};
 use support::key;
 use tokio::sync::watch;
@@ -126,7 +126,7 @@ fn learning() -> Option<WorkloadLearning> {
 
 /// The item of a pod as metrics-server sends it, measured a few seconds ago.
 fn item(name: &str, memory: &str) -> Value {
-    let measured = runtime::clock::unix_seconds() - 5;
+    let measured = component_base::clock::unix_seconds() - 5;
     let timestamp = jiff::Timestamp::from_second(measured).unwrap().to_string();
     json!({
         "metadata": {"name": name, "namespace": "shop", "labels": {"app": "web"}},

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use clap::Parser;
+use component_base::auth::{Access, ReviewError, Reviewer, User};
+use component_base::readiness::Readiness;
 use futures::future::BoxFuture;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use metrics_adapter::args::Args;
@@ -27,8 +29,6 @@ use metrics_adapter::watches::ready_pods::ReadyPods;
 use metrics_adapter::watches::workloads::WorkloadTable;
 use prometheus::Registry;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use runtime::auth::{Access, ReviewError, Reviewer, User};
-use runtime::readiness::Readiness;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -163,7 +163,7 @@ async fn serves_replaced_certificates_verifies_the_front_proxy_and_reviews_pods(
     let server = tokio::spawn(tls_server::serve(listener, config, services(front_proxy), stop.clone()));
 
     let names = [NAME.to_owned()];
-    let material = CertificateMaterial::new(&names, runtime::clock::since_epoch()).unwrap();
+    let material = CertificateMaterial::new(&names, component_base::clock::since_epoch()).unwrap();
     let ca = material.ca_bundle();
     assert!(get(port, ca, None).await.is_err(), "no certificate yet");
     certificates.set(material.certified_key().unwrap());
@@ -175,7 +175,8 @@ async fn serves_replaced_certificates_verifies_the_front_proxy_and_reviews_pods(
 
     // A new CA and leaf, as after a change of the Secret.
     let next =
-        CertificateMaterial::new(&names, runtime::clock::since_epoch() + Duration::from_secs(1)).unwrap();
+        CertificateMaterial::new(&names, component_base::clock::since_epoch() + Duration::from_secs(1))
+            .unwrap();
     certificates.set(next.certified_key().unwrap());
     assert!(get(port, ca, None).await.is_err(), "signed by another CA");
     assert_eq!(get(port, next.ca_bundle(), None).await.unwrap(), "HTTP/1.1 403 Forbidden");
@@ -206,7 +207,7 @@ async fn idle_connections_leave_room_for_the_api_server() {
     let server =
         tokio::spawn(tls_server::serve(listener, config, services(front_proxy), CancellationToken::new()));
     let names = [NAME.to_owned()];
-    let material = CertificateMaterial::new(&names, runtime::clock::since_epoch()).unwrap();
+    let material = CertificateMaterial::new(&names, component_base::clock::since_epoch()).unwrap();
     certificates.set(material.certified_key().unwrap());
     let ca = material.ca_bundle();
 

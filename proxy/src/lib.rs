@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What a request waits for (slots, pods, limits) is decided in the binaries. The ports
-//! that carry no traffic have the server of `runtime`.
+//! that carry no traffic have the server of `component_base`.
 
 pub mod app_probe;
 pub mod gateway;

@@ -1,11 +1,11 @@
-//! Connections that are not HTTP: the relay of their bytes, keepalive, and how they end.
+//! Connections that are not HTTP: the relay of their bytes, closed clients, and how they end.
 
 mod connection_outcome;
-mod keepalive;
+mod peer_closed;
 mod relay;
 mod upgraded;
 
 pub use connection_outcome::{ConnectionCounters, ConnectionOutcome};
-pub use keepalive::{enable_keepalive, peer_closed};
+pub use peer_closed::peer_closed;
 pub use relay::{IdleTimeouts, TcpRelay};
 pub use upgraded::relay_upgraded;

@@ -10,8 +10,7 @@
 //! round-robin: they live long, and the kernel would not spread a few of them evenly.
 //!
 //! The proxies drain their requests themselves; dropping the last clone of [`Workers`] aborts what
-//! still runs. metrics-adapter has one [`start_thread`] of its own for scraping pods, for the same
-//! reasons.
+//! still runs.
 
 use std::future::Future;
 use std::io;
@@ -20,7 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use tokio::runtime::{self, Handle};
+use component_base::threads::start_thread;
+use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::listener::AcceptedConnection;
@@ -95,17 +95,6 @@ impl<T> Clone for Workers<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
-}
-
-/// Starts a thread with a tokio runtime, which runs until `end`.
-///
-/// # Errors
-/// When the system has no more threads or descriptors.
-pub fn start_thread(name: &str, end: CancellationToken) -> io::Result<Handle> {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let handle = runtime.handle().clone();
-    thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(end.cancelled_owned()))?;
-    Ok(handle)
 }
 
 fn log_lost(error: &io::Error) {

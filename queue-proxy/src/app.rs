@@ -9,18 +9,18 @@ use std::time::Duration;
 use anyhow::Context;
 use autoscaler::Protocol;
 use autoscaler::routing::breaker::Breaker;
+use component_base::server::{ConnectionError, ConnectionSlot, ServerLimits};
+use component_base::{clock, listener};
 use http::Request;
 use hyper::body::Incoming;
 use prometheus::Registry;
 use proxy::health_checks::HealthChecks;
 use proxy::incoming_body::IncomingBody;
-use proxy::listener::{self, ConnectionAddresses};
+use proxy::listener::ConnectionAddresses;
 use proxy::memory::limit;
 use proxy::server::{self, ServerOptions};
 use proxy::timeouts::request_timer::RequestTimers;
 use proxy::workers::Workers;
-use runtime::clock;
-use runtime::server::{ConnectionError, ConnectionSlot, ServerLimits};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -313,7 +313,7 @@ async fn serve_stats(
         }
     };
     tokio::select! {
-        () = runtime::server::serve(listener, handler, limits, stop) => {}
+        () = component_base::server::serve(listener, handler, limits, stop) => {}
         () = stats.report_periods() => {}
         () = answer_datagrams => {}
     }
@@ -333,5 +333,5 @@ async fn serve_admin(
         };
         std::future::ready(Ok::<_, ConnectionError>((stream, handler)))
     };
-    runtime::server::serve_with(listener, open, limits, stop).await;
+    component_base::server::serve_with(listener, open, limits, stop).await;
 }

@@ -160,7 +160,7 @@ pub struct Args {
 
     /// Settings of the log.
     #[command(flatten)]
-    pub telemetry: runtime::telemetry::LogArgs,
+    pub telemetry: component_base::telemetry::LogArgs,
 }
 
 /// What the process does instead of running the sidecar.

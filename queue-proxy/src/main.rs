@@ -16,7 +16,7 @@ async fn main() -> anyhow::Result<()> {
     if args.command == Some(Command::StartDrain) {
         return start_drain(args.admin_listen).await;
     }
-    runtime::telemetry::init(&args.telemetry)?;
-    let stop = runtime::shutdown::on_signal()?;
+    component_base::telemetry::init(&args.telemetry)?;
+    let stop = component_base::shutdown::on_signal()?;
     App::bind(args).await?.run(stop).await
 }

@@ -324,7 +324,7 @@ async fn stat_separates_proxied_requests_and_omits_health_checks() {
     until_concurrency(&sidecar, 2.0, 1.0).await;
     let stat = sidecar.stat().await;
     assert_eq!((stat.pod.as_str(), stat.request_count, stat.proxied_request_count), ("web-1", 0.0, 0.0));
-    assert!((runtime::clock::unix_seconds() - stat.timestamp).abs() <= 1);
+    assert!((component_base::clock::unix_seconds() - stat.timestamp).abs() <= 1);
 
     app.open(2);
     for call in calls {

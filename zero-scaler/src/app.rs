@@ -12,12 +12,12 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use autoscaler::contract::{STATS_AUDIENCE, STATS_PORT_NAME};
 use autoscaler::settings::AutoscalerConfig;
+use component_base::auth::KubernetesReviewer;
+use component_base::auth::ProjectedToken;
+use component_base::auth::TokenGuard;
+use component_base::kubernetes::lease::{Leadership, Lease};
+use component_base::readiness::Readiness;
 use prometheus::Registry;
-use runtime::auth::KubernetesReviewer;
-use runtime::auth::ProjectedToken;
-use runtime::auth::TokenGuard;
-use runtime::kubernetes::lease::{Leadership, Lease};
-use runtime::readiness::Readiness;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -70,17 +70,22 @@ pub struct ExternalInterfaces {
 /// # Errors
 /// When a socket cannot be bound, the API server's address is missing, or a task ends early.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let stop = runtime::shutdown::on_signal()?;
+    let stop = component_base::shutdown::on_signal()?;
     let registry = Registry::new();
-    runtime::metrics::register_build_info(&registry, crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION"))?;
+    component_base::metrics::register_build_info(&registry, crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION"))?;
     let metrics = Metrics::register(&registry)?;
     let readiness = Readiness::default();
     let stats = bind(&args, args.stats_port)?;
     let admin = bind(&args, args.admin_port)?;
-    let client = runtime::kubernetes::client(crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
+    let client = component_base::kubernetes::client(crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
 
     let mut tasks = JoinSet::new();
-    tasks.spawn(runtime::admin::serve(admin, registry.clone(), readiness.clone(), CancellationToken::new()));
+    tasks.spawn(component_base::admin::serve(
+        admin,
+        registry.clone(),
+        readiness.clone(),
+        CancellationToken::new(),
+    ));
     let lease = Lease::new(client.clone(), &args.system_namespace, crate::FIELD_MANAGER, &args.pod_name);
     let (mut leadership, election) = lease.elect(stop.clone());
     leadership.register(&registry, crate::FIELD_MANAGER)?;
@@ -143,7 +148,7 @@ fn token_guard(args: &Args, client: kube::Client) -> TokenGuard {
 
 fn bind(args: &Args, port: u16) -> anyhow::Result<TcpListener> {
     let address = SocketAddr::new(args.listen, port);
-    proxy::listener::bind(address).with_context(|| format!("cannot listen on {address}"))
+    component_base::listener::bind(address).with_context(|| format!("cannot listen on {address}"))
 }
 
 fn context(
@@ -263,7 +268,7 @@ fn follow_adapters(args: &Args, context: &Context, tasks: &mut JoinSet<()>) {
     let client = context.clients.urgent.without_rate_limit().clone();
     let (namespace, errors) = (&args.system_namespace, &context.metrics.decode_errors);
     let (adapters, watch) =
-        runtime::kubernetes::watch_peers(client, namespace, ADAPTER_SERVICE, STATS_PORT_NAME, errors);
+        component_base::kubernetes::watch_peers(client, namespace, ADAPTER_SERVICE, STATS_PORT_NAME, errors);
     tasks.spawn(watch);
     tasks.spawn(context.scaling.decisions.clone().follow(adapters));
 }

@@ -76,7 +76,7 @@ pub struct Args {
     pub pod_name: String,
     /// Log format and level.
     #[command(flatten)]
-    pub telemetry: runtime::telemetry::LogArgs,
+    pub telemetry: component_base::telemetry::LogArgs,
 }
 
 // === impl Args ===

@@ -13,7 +13,9 @@ pub struct Clock(Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>);
 impl Clock {
     /// The system's clock.
     pub fn system() -> Self {
-        Self::by(|| jiff::Timestamp::from_millisecond(runtime::clock::unix_millis()).unwrap_or_default())
+        Self::by(|| {
+            jiff::Timestamp::from_millisecond(component_base::clock::unix_millis()).unwrap_or_default()
+        })
     }
 
     /// A clock that reads `now`, for tests.

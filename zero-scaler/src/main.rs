@@ -15,11 +15,11 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let Cli { command, args } = Cli::parse();
-    runtime::telemetry::init(&args.telemetry)?;
+    component_base::telemetry::init(&args.telemetry)?;
     match command {
         None => app::run(args).await,
         Some(Command::Uninstall(args)) => {
-            let client = runtime::kubernetes::client(FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
+            let client = component_base::kubernetes::client(FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
             Ok(uninstaller::run(&client, &args).await?)
         }
     }

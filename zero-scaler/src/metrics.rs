@@ -3,14 +3,14 @@
 //! No label has a value that users choose, so cardinality is bounded.
 
 use autoscaler::scaling::savings::ResourceTime;
+use component_base::kubernetes::DecodeErrors;
+use component_base::kubernetes::lease::Leadership;
+use component_base::metrics::{MetricDescription, metric_name};
 use prometheus::core::Collector;
 use prometheus::{
     Counter, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
     Registry,
 };
-use runtime::kubernetes::DecodeErrors;
-use runtime::kubernetes::lease::Leadership;
-use runtime::metrics::{MetricDescription, metric_name};
 
 use crate::FIELD_MANAGER;
 
@@ -26,7 +26,7 @@ pub fn describe() -> Vec<MetricDescription> {
 
 fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     let registry = Registry::new();
-    runtime::metrics::register_build_info(&registry, FIELD_MANAGER, env!("CARGO_PKG_VERSION"))?;
+    component_base::metrics::register_build_info(&registry, FIELD_MANAGER, env!("CARGO_PKG_VERSION"))?;
     Leadership::always_leading().register(&registry, FIELD_MANAGER)?;
     let metrics = Metrics::register(&registry)?;
     for (family, label) in

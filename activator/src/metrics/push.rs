@@ -1,7 +1,7 @@
 //! Metrics of the [`StatReporter`](crate::reports::stat_reporter::StatReporter).
 
+use component_base::metrics::GaugeGuard;
 use prometheus::{IntCounter, IntGauge, Registry};
-use runtime::metrics::GaugeGuard;
 
 /// Handles of the stat reporter.
 #[derive(Clone, Debug)]

@@ -6,12 +6,12 @@
 use std::sync::OnceLock;
 
 use autoscaler::Key;
+use component_base::metrics::GaugeGuard;
 use http::StatusCode;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 use proxy::tcp::{ConnectionCounters, ConnectionOutcome};
-use runtime::metrics::GaugeGuard;
 
 use crate::reports::cold_start::{ColdStartPhase, ColdStartTrace};
 

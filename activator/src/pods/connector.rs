@@ -11,9 +11,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use component_base::keepalive::enable_keepalive;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use proxy::tcp::enable_keepalive;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 

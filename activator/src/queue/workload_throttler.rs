@@ -139,7 +139,7 @@ impl WorkloadThrottler {
         }
         let had_no_pod = || self.queue.with_pods(|pods| pods.are_all_newer_than(received));
         if self.wakes.is_first(&trace, had_no_pod) {
-            let wake = trace.wake(runtime::clock::unix_millis());
+            let wake = trace.wake(component_base::clock::unix_millis());
             self.context.reporter.wake(WakeReport { key: self.key.clone(), wake });
         }
         trace

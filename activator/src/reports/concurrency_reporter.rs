@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::stats::{ActivatorReport, PodStat, SlowWake, Stat, StatMessage, WakeReport};
+use component_base::clock;
 use parking_lot::Mutex;
-use runtime::clock;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 

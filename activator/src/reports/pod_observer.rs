@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use autoscaler::stats::{AppStat, EndedRequests, RequestProgress, RequestStats};
+use component_base::clock;
 use http::StatusCode;
 use parking_lot::Mutex;
-use runtime::clock;
 use tokio::time::Instant;
 
 use crate::workloads::Observation;

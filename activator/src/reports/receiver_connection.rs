@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::PUSH_PATH;
-use runtime::auth::ProjectedToken;
-use runtime::websocket::{ClientSocket, Connector, PeerError, PeerLimits, PeerSender, split};
+use component_base::auth::ProjectedToken;
+use component_base::websocket::{ClientSocket, Connector, PeerError, PeerLimits, PeerSender, split};
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 

@@ -16,8 +16,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use autoscaler::stats::ActivatorReport;
+use component_base::auth::ProjectedToken;
 use parking_lot::{Mutex, MutexGuard};
-use runtime::auth::ProjectedToken;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Utf8Bytes;

@@ -15,9 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
+use component_base::listener::bind_port;
 use http::Request;
 use proxy::incoming_body::IncomingBody;
-use proxy::listener::{ConnectionAddresses, bind_port};
+use proxy::listener::ConnectionAddresses;
 use proxy::server::{self, ServerOptions};
 use proxy::tracked_body::TrackedBody;
 use proxy::workers::Workers;

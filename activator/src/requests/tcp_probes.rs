@@ -16,10 +16,10 @@ use autoscaler::contract::{
     LEASES_PATH, PROBE_ACTIVATOR, TCP_PROBE, TCP_PROBE_WITHIN, WORKLOAD_HEADER, tcp_probe_answer,
 };
 use bytes::Bytes;
+use component_base::admin::text_response;
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
 use parking_lot::Mutex;
-use runtime::admin::text_response;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};

@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use runtime::auth::ProjectedToken;
-use runtime::auth::TokenGuard;
-use runtime::clock;
-use runtime::server::{BoundedListener, ConnectionBounds};
+use component_base::auth::ProjectedToken;
+use component_base::auth::TokenGuard;
+use component_base::clock;
+use component_base::server::{BoundedListener, ConnectionBounds};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use autoscaler::contract::{ACTIVATOR_ACCOUNT, ACTIVATOR_HEADER, SLOTS_PATH};
 use autoscaler::routing::slot_lending::WorkloadSlotMessage;
+use component_base::auth::{AuthError, ProjectedToken, TokenGuard};
+use component_base::websocket::{
+    ClientSocket, Connector, PeerError, PeerLimits, PeerReceiver, PeerSender, split,
+};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
-use runtime::auth::{AuthError, ProjectedToken, TokenGuard};
-use runtime::websocket::{ClientSocket, Connector, PeerError, PeerLimits, PeerReceiver, PeerSender, split};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;

@@ -54,7 +54,7 @@ struct WallClock {
 
 /// The spans of a request that ended at `now`.
 pub fn of(ended: &EndedTrace<'_>, now: Instant) -> Vec<SpanData> {
-    let clock = WallClock { instant: now, time: UNIX_EPOCH + runtime::clock::since_epoch() };
+    let clock = WallClock { instant: now, time: UNIX_EPOCH + component_base::clock::since_epoch() };
     let mut spans = vec![server(ended, now)];
     if ended.held {
         let hold = hold(ended, now);

@@ -13,7 +13,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use runtime::readiness::ReadinessLatch;
+use component_base::readiness::ReadinessLatch;
 use tokio::sync::{mpsc, watch};
 
 use super::ClusterChange;

@@ -8,10 +8,10 @@ use activator::args::Limits;
 use activator::workloads::Workload;
 use autoscaler::api::ScaleTargetRef;
 use bytes::Bytes;
+use component_base::kubernetes::ApiResources;
 use fake_api::FakeApi;
 use http::Request;
 use http_body_util::Full;
-use runtime::kubernetes::ApiResources;
 use serde_json::json;
 use tokio::time::Instant;
 

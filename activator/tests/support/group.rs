@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use activator::slots::slot_exchange::SlotExchangeConfig;
 use autoscaler::settings::SidecarMode;
-use runtime::auth::{ProjectedToken, TokenGuard};
+use component_base::auth::{ProjectedToken, TokenGuard};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;

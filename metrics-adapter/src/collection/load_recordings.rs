@@ -63,7 +63,7 @@ pub enum RecordingError {
 
 impl Default for LoadRecordings {
     fn default() -> Self {
-        let first = u64::try_from(runtime::clock::unix_millis()).unwrap_or_default();
+        let first = u64::try_from(component_base::clock::unix_millis()).unwrap_or_default();
         Self { recordings: Mutex::default(), active: AtomicUsize::new(0), next_id: Mutex::new(first) }
     }
 }

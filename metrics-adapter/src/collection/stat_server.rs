@@ -23,10 +23,10 @@ use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use component_base::auth::{AuthError, TokenGuard};
+use component_base::server::{self, ServerLimits};
+use component_base::websocket::{PeerError, PeerLimits, PeerSender, split};
 use http::{HeaderMap, StatusCode, Uri};
-use runtime::auth::{AuthError, TokenGuard};
-use runtime::server::{self, ServerLimits};
-use runtime::websocket::{PeerError, PeerLimits, PeerSender, split};
 use tokio::net::TcpListener;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -175,7 +175,7 @@ impl StatServer {
             self.pod_reports.record(self.collector.clock().second_of(pod.stat.timestamp), pod);
         }
         for WakeReport { key, wake } in &push.wakes {
-            self.history.record_wake(key, *wake, runtime::clock::unix_millis());
+            self.history.record_wake(key, *wake, component_base::clock::unix_millis());
         }
     }
 

@@ -22,7 +22,7 @@ pub struct WindowClock {
 
 impl Default for WindowClock {
     fn default() -> Self {
-        Self { wall: runtime::clock::since_epoch(), started: Instant::now() }
+        Self { wall: component_base::clock::since_epoch(), started: Instant::now() }
     }
 }
 
@@ -41,7 +41,7 @@ impl WindowClock {
     /// A time of this clock as Unix milliseconds of the wall clock.
     pub fn unix_millis(&self, time: Duration) -> i64 {
         let age = self.now().saturating_sub(time);
-        runtime::clock::unix_millis() - i64::try_from(age.as_millis()).unwrap_or(0)
+        component_base::clock::unix_millis() - i64::try_from(age.as_millis()).unwrap_or(0)
     }
 
     /// The second to record a report in: the sender's timestamp, if it is near the current time.
@@ -89,6 +89,6 @@ mod tests {
         let later = clock.now() + Duration::from_secs(5);
         tokio::time::sleep_until(clock.instant(later)).await;
         assert!(clock.now() >= later);
-        assert!((clock.unix_millis(clock.now()) - runtime::clock::unix_millis()).abs() < 1000);
+        assert!((clock.unix_millis(clock.now()) - component_base::clock::unix_millis()).abs() < 1000);
     }
 }

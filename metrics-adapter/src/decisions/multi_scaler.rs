@@ -20,7 +20,7 @@ use autoscaler::history::Sample;
 use autoscaler::learning::LearningReport;
 use autoscaler::scaling::decider::Decider;
 use autoscaler::{Decision, Key};
-use runtime::kubernetes::lease::Leadership;
+use component_base::kubernetes::lease::Leadership;
 use tokio::sync::mpsc;
 
 use crate::collection::collector::Collector;
@@ -204,7 +204,7 @@ impl MultiScaler {
             self.collector.recordings().decision(workload, &spec, ready, now);
             (averages, entry.decider.decide(&spec, averages, ready, now))
         });
-        let (panicking, at) = (entry.decider.is_panicking(), runtime::clock::unix_millis());
+        let (panicking, at) = (entry.decider.is_panicking(), component_base::clock::unix_millis());
         self.metrics.decisions.count(result.is_some());
         let idle_load = idle_since.map(|_| 0.0);
         let sample = Sample {

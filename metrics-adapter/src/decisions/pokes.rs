@@ -109,7 +109,7 @@ impl DelayedPokes {
 
     /// Waits for the next due poke; forever if there is none. Cancel-safe.
     pub async fn next(&mut self) -> Option<Key> {
-        runtime::clock::sleep_until(self.waiting.front().map(|(due, _)| *due)).await;
+        component_base::clock::sleep_until(self.waiting.front().map(|(due, _)| *due)).await;
         self.waiting.pop_front().map(|(_, key)| key)
     }
 }

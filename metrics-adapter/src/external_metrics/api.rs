@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
+use component_base::auth::User;
+use component_base::readiness::Readiness;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Uri, header};
-use runtime::auth::User;
-use runtime::readiness::Readiness;
 use tokio::sync::Semaphore;
 
 use crate::external_metrics::auth::access_review::access_review;
@@ -171,11 +171,11 @@ impl Api {
                 Ok(json(StatusCode::OK, &trace::read(&self.values, namespace, name, uri)?))
             }
             Route::History { namespace, name } => {
-                let now = runtime::clock::unix_millis();
+                let now = component_base::clock::unix_millis();
                 Ok(json(StatusCode::OK, &history::report(&self.values, namespace, name, now)?))
             }
             Route::HistoryList { namespace } => {
-                let now = runtime::clock::unix_millis();
+                let now = component_base::clock::unix_millis();
                 Ok(json(StatusCode::OK, &history::current(&self.values, *namespace, now)))
             }
             _ => Err(ApiError::NoSuchPath(uri.path().to_owned())),

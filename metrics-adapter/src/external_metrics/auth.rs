@@ -17,10 +17,10 @@ mod front_proxy_watch;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use component_base::auth::bearer_token;
+use component_base::auth::{Access, ReviewCache, Reviewer, TokenCache, User};
 use http::HeaderMap;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
-use runtime::auth::bearer_token;
-use runtime::auth::{Access, ReviewCache, Reviewer, TokenCache, User};
 
 pub use front_proxy::{FrontProxy, FrontProxyError, PeerCertificates};
 pub use front_proxy_watch::watch_front_proxy;

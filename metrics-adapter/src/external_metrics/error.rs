@@ -2,8 +2,8 @@
 //!
 //! Users read the messages in the events and conditions of `kubectl describe hpa`.
 
+use component_base::auth::ReviewError;
 use http::StatusCode;
-use runtime::auth::ReviewError;
 use serde::Serialize;
 
 use crate::collection::load_recordings::RecordingError;

@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use autoscaler::contract::FORWARD_PATH;
 use bytes::Bytes;
+use component_base::auth::{ProjectedToken, TokenError};
+use component_base::kubernetes::lease::Leadership;
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use runtime::auth::{ProjectedToken, TokenError};
-use runtime::kubernetes::lease::Leadership;
 
 /// Timeout of a forwarded query. The leader reads memory only, and the HPA's few workers wait for
 /// it.

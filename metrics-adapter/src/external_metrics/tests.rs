@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use autoscaler::scaling::decider::Decider;
 use autoscaler::stats::Stat;
 use autoscaler::stats::collection::{ScrapeResult, WindowAverages};
+use component_base::auth::{Access, ReviewError, Reviewer, User};
 use fake_api::FakeApi;
 use futures::future::BoxFuture;
 use http::Request;
@@ -15,15 +16,14 @@ use http_body_util::BodyExt;
 use kube::runtime::watcher::Event;
 use prometheus::Registry;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use runtime::auth::{Access, ReviewError, Reviewer, User};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use std::sync::Arc;
 
+use component_base::readiness::Readiness;
 use http::{StatusCode, header};
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
-use runtime::readiness::Readiness;
 
 use crate::collection::collector::Collector;
 use crate::decisions::decision_history::{DecisionHistory, DecisionRecord};

@@ -142,7 +142,7 @@ impl MetricValues {
             service: workload.service.clone(),
             missing,
         })?;
-        let now = jiff::Timestamp::from_second(runtime::clock::unix_seconds()).unwrap_or_default();
+        let now = jiff::Timestamp::from_second(component_base::clock::unix_seconds()).unwrap_or_default();
         Ok(MetricSample {
             timestamp: now.to_string(),
             window: workload.windows.stable.as_secs(),
@@ -206,7 +206,7 @@ impl MetricValues {
         if workload.bypassed {
             return Err(MissingData::Bypassed);
         }
-        let now = runtime::clock::unix_millis();
+        let now = component_base::clock::unix_millis();
         let fresh = |decision: &Decision| {
             (now - decision.decided_at <= STALE_DECISION_MS).then_some(decision.desired)
         };
@@ -241,7 +241,7 @@ impl MetricValues {
 
 /// The smallest size by the schedule now; 0 is no bound.
 fn scheduled_minimum(workload: &Workload) -> u32 {
-    workload.schedule.as_ref().map_or(0, |schedule| schedule.minimum(runtime::clock::unix_millis()))
+    workload.schedule.as_ref().map_or(0, |schedule| schedule.minimum(component_base::clock::unix_millis()))
 }
 
 /// The value of the metric at which an HPA has the smallest size by the schedule.

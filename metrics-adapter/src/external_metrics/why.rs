@@ -62,7 +62,7 @@ impl WhyReport {
             ready: pods.iter().filter(|pod| pod.ready).count(),
             existing: pods.iter().filter(|pod| pod.exists).count(),
             activators: values.collector.connected_activators(),
-            scheduled: workload.schedule.as_ref().map(|s| s.at(runtime::clock::unix_millis()).into()),
+            scheduled: workload.schedule.as_ref().map(|s| s.at(component_base::clock::unix_millis()).into()),
             learned: LearnedTargetReport::new(values, &workload),
             records: values.history.of(&key),
             workload,

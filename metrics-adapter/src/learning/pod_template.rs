@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use autoscaler::contract::QUEUE_PROXY;
 use autoscaler::routing::hash::hash;
+use component_base::kubernetes::unix_time;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec, PodStatus};
-use runtime::kubernetes::unix_time;
 
 /// Reason of the kubelet for a container that was killed above its memory limit.
 const OUT_OF_MEMORY: &str = "OOMKilled";

@@ -7,8 +7,8 @@
 use autoscaler::Key;
 use autoscaler::api::{LearningStatus, PodAutoscaler};
 use autoscaler::learning::LearnerState;
+use component_base::kubernetes::Decoded;
 use kube::runtime::reflector::{self, ObjectRef, Store};
-use runtime::kubernetes::Decoded;
 
 /// The statuses of all PodAutoscalers. Clones share them.
 #[derive(Clone)]

@@ -129,7 +129,7 @@ pub async fn reconcile<K: TrustingObject>(
                 None => return,
             },
             changed = ca.changed() => if changed.is_err() { return },
-            () = runtime::clock::sleep_until(next_write) => {}
+            () = component_base::clock::sleep_until(next_write) => {}
         }
         next_write = None;
         let bundle = ca.borrow_and_update().clone();

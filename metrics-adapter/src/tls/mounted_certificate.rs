@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use component_base::readiness::ReadinessLatch;
 use prometheus::IntGauge;
-use runtime::readiness::ReadinessLatch;
 
 use crate::tls::certificate_material::{CERTIFICATE, CertificateError, KEY, certified_key, expiry};
 use crate::tls::certificate_resolver::CertificateResolver;

@@ -14,6 +14,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use component_base::readiness::ReadinessLatch;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
@@ -21,7 +22,6 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, Client};
 use prometheus::IntGauge;
-use runtime::readiness::ReadinessLatch;
 use tokio::sync::watch;
 
 use crate::tls::certificate_material::{CertificateError, CertificateMaterial};
@@ -115,7 +115,7 @@ impl ServingCertificate {
     /// again.
     async fn reconcile(&mut self, secret: Option<&Secret>) -> Duration {
         let current = secret.map(CertificateMaterial::from_secret);
-        let now = runtime::clock::since_epoch();
+        let now = component_base::clock::since_epoch();
         let fresh = match &current {
             Some(Ok(material)) => {
                 self.load(material);
@@ -203,8 +203,8 @@ fn dns_names(service: &str, namespace: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use component_base::readiness::Readiness;
     use fake_api::FakeApi;
-    use runtime::readiness::Readiness;
     use rustls_pki_types::CertificateDer;
     use tokio_util::task::AbortOnDropHandle;
 
@@ -270,7 +270,7 @@ mod tests {
         let year = Duration::from_secs(365 * 24 * 3600);
         let old = CertificateMaterial::new(
             &names,
-            runtime::clock::since_epoch() - year + Duration::from_secs(3600),
+            component_base::clock::since_epoch() - year + Duration::from_secs(3600),
         )
         .unwrap();
         for case in ["deleted", "invalid", "expiring"] {
@@ -286,7 +286,7 @@ mod tests {
             }
             settle().await;
             let material = stored(&api);
-            assert!(material.is_fresh(&names, runtime::clock::since_epoch()), "{case}");
+            assert!(material.is_fresh(&names, component_base::clock::since_epoch()), "{case}");
             assert_ne!(replicas[0].leaf(), before, "{case}");
             assert_eq!(replicas[0].leaf(), replicas[1].leaf(), "{case}");
             if case == "expiring" {
@@ -319,14 +319,14 @@ mod tests {
         assert!(!readiness.is_ready());
         let names = dns_names("metrics-adapter", "rouse-system");
         let leaf = || certificates.current().unwrap().cert[0].clone();
-        write(&CertificateMaterial::new(&names, runtime::clock::since_epoch()).unwrap());
+        write(&CertificateMaterial::new(&names, component_base::clock::since_epoch()).unwrap());
         settle().await;
         assert!(readiness.is_ready() && not_after.get() > 0);
         let first = leaf();
         std::fs::write(directory.join("tls.key"), "nonsense").unwrap();
         settle().await;
         assert_eq!(leaf(), first);
-        write(&CertificateMaterial::new(&names, runtime::clock::since_epoch()).unwrap());
+        write(&CertificateMaterial::new(&names, component_base::clock::since_epoch()).unwrap());
         settle().await;
         assert_ne!(leaf(), first);
         std::fs::remove_dir_all(directory).unwrap();

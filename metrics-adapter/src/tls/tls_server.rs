@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
-use hyper::body::Incoming;
-use runtime::server::{
+use component_base::server::{
     self, ConnectionBounds, ConnectionError, ConnectionSlot, Http2Limits, HttpHandler, ServerLimits,
 };
+use http::Request;
+use hyper::body::Incoming;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};

@@ -22,14 +22,14 @@ use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTargetError;
 use autoscaler::settings::{AutoscalerConfig, Settings};
 use autoscaler::stats::collection::WindowSpec;
+use component_base::kubernetes::{Decoded, ObservedSettings, watch_objects, watch_settings};
+use component_base::readiness::{Readiness, ReadinessLatch};
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource, ResourceExt};
-use runtime::kubernetes::{Decoded, ObservedSettings, watch_objects, watch_settings};
-use runtime::readiness::{Readiness, ReadinessLatch};
 use tokio::sync::watch;
 use tokio::time::Instant;
 

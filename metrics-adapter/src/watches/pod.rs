@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use autoscaler::api::sidecar_ports;
 use autoscaler::contract::QUEUE_PROXY_STATS_PORT;
+use component_base::kubernetes::unix_time;
 use k8s_openapi::api::core::v1::Pod as KubernetesPod;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
-use runtime::kubernetes::unix_time;
 
 use crate::learning::pod_template;
 use crate::learning::resources::app_containers::{AppContainer, app_containers};

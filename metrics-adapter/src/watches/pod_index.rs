@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use autoscaler::contract::INJECT_LABEL;
 use autoscaler::contract::selector::{Requirement, Selector};
+use component_base::kubernetes::Decoded;
 use k8s_openapi::api::core::v1::Pod as KubernetesPod;
 use kube::ResourceExt;
-use runtime::kubernetes::Decoded;
 
 use crate::watches::pod::Pod;
 

@@ -17,13 +17,13 @@ use std::time::Duration;
 use autoscaler::contract::INJECT_LABEL;
 use autoscaler::contract::selector::Selector;
 use autoscaler::settings::SidecarMode;
+use component_base::kubernetes::{DecodeErrors, Decoded, NamespaceEvent, NamespaceWatches, watch_objects};
+use component_base::readiness::ReadinessLatch;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod as KubernetesPod;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource, ResourceExt};
 use parking_lot::RwLock;
-use runtime::kubernetes::{DecodeErrors, Decoded, NamespaceEvent, NamespaceWatches, watch_objects};
-use runtime::readiness::ReadinessLatch;
 
 use crate::watches::pod::Pod;
 use crate::watches::pod_index::PodIndex;

@@ -12,6 +12,10 @@ use autoscaler::settings::{Aggregation, SidecarMode};
 use autoscaler::stats::collection::WindowSpec;
 use autoscaler::stats::{ActivatorReport, Stat, StatMessage};
 use autoscaler::{DecisionEvent, Key, contract::metric_name::MetricName};
+use component_base::auth::TokenGuard;
+use component_base::auth::{Access, ReviewError, Reviewer, User};
+use component_base::kubernetes::lease::Leadership;
+use component_base::readiness::Readiness;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::{Request, StatusCode};
@@ -38,10 +42,6 @@ use metrics_adapter::metrics::Metrics;
 use metrics_adapter::watches::ready_pods::ReadyPods;
 use metrics_adapter::watches::workloads::{Workload, WorkloadTable};
 use prometheus::Registry;
-use runtime::auth::TokenGuard;
-use runtime::auth::{Access, ReviewError, Reviewer, User};
-use runtime::kubernetes::lease::Leadership;
-use runtime::readiness::Readiness;
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -214,7 +214,7 @@ pub(crate) fn push(concurrency: f64) -> Message {
     let stat = Stat {
         average_concurrent_requests: concurrency,
         request_count: concurrency,
-        timestamp: runtime::clock::unix_seconds(),
+        timestamp: component_base::clock::unix_seconds(),
         ..Stat::default()
     };
     let messages = vec![StatMessage { key: key(), stat }];

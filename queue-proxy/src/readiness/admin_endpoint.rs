@@ -18,10 +18,10 @@ use autoscaler::contract::{
     PROBE_HEADER, PROBE_QUEUE_PROXY, START_DRAIN_PATH, TUNNEL_PATH, WAIT_FOR_DRAIN_PATH,
 };
 use bytes::Bytes;
+use component_base::admin::text_response;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use proxy::gateway;
-use runtime::admin::text_response;
 use tokio::time::timeout;
 
 use super::availability::{Availability, Unavailable};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use component_base::metrics::{GaugeGuard, MetricDescription};
 use http::StatusCode;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 use proxy::tcp::{ConnectionCounters, ConnectionOutcome};
-use runtime::metrics::{GaugeGuard, MetricDescription};
 
 /// Knative's bounds, in seconds, so that dashboards of both are comparable.
 const DURATION_BOUNDS: [f64; 14] =
@@ -66,7 +66,7 @@ pub fn describe_metrics() -> Result<Vec<MetricDescription>, prometheus::Error> {
 
 /// Registers the gauge of the running version.
 pub(crate) fn register_build_info(registry: &Registry) -> Result<(), prometheus::Error> {
-    runtime::metrics::register_build_info(registry, "queue-proxy", env!("CARGO_PKG_VERSION"))
+    component_base::metrics::register_build_info(registry, "queue-proxy", env!("CARGO_PKG_VERSION"))
 }
 
 // === impl Metrics ===

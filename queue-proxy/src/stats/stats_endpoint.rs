@@ -16,12 +16,12 @@ use autoscaler::routing::breaker::Breaker;
 use autoscaler::stats::datagram::{MAX_LENGTH, StatQuery, StatResponse};
 use autoscaler::stats::{AppStat, RequestStatsReport, Stat};
 use bytes::Bytes;
+use component_base::admin::{metrics_response, text_response};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use parking_lot::{Mutex, MutexGuard};
 use prometheus::Registry;
-use runtime::admin::{metrics_response, text_response};
 use tokio::net::UdpSocket;
 
 use super::metrics::Metrics;
@@ -72,14 +72,14 @@ impl StatsEndpoint {
     /// Finishes a period at each whole second. Never returns.
     pub(crate) async fn report_periods(&self) {
         // The first period began with the current second, so it may end at once.
-        let mut rest = rest_of_second(runtime::clock::since_epoch());
+        let mut rest = rest_of_second(component_base::clock::since_epoch());
         loop {
             tokio::time::sleep(rest).await;
             // Rounded, because the sleep may end slightly before or after the second.
-            let end = runtime::clock::since_epoch() + PERIOD / 2;
+            let end = component_base::clock::since_epoch() + PERIOD / 2;
             let timestamp = i64::try_from(end.as_secs()).unwrap_or(i64::MAX);
             self.finish_period(tokio::time::Instant::now().into_std(), timestamp);
-            rest = until_next_second(runtime::clock::since_epoch());
+            rest = until_next_second(component_base::clock::since_epoch());
         }
     }
 

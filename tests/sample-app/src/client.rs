@@ -29,7 +29,7 @@ pub(crate) struct ClientArgs {
 
 /// Serves until a termination signal.
 pub(crate) async fn run(args: ClientArgs) -> Result<()> {
-    let stop = runtime::shutdown::on_signal()?;
+    let stop = component_base::shutdown::on_signal()?;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, args.port)).await?;
     let service = |request: Request<IncomingBody>, _: &_| std::future::ready(Ok(respond(&request)));
     server::serve(listener, service, ServerOptions::default(), stop).await;

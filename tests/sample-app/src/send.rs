@@ -131,7 +131,7 @@ impl Sender {
     }
 
     async fn send(&self) -> RequestResult {
-        let (sent_ms, began) = (runtime::clock::since_epoch().as_secs_f64() * 1000.0, Instant::now());
+        let (sent_ms, began) = (component_base::clock::since_epoch().as_secs_f64() * 1000.0, Instant::now());
         let outcome = tokio::time::timeout(self.timeout, self.exchange()).await;
         let mut result = match outcome {
             Ok(Ok(result)) => result,

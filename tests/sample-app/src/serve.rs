@@ -57,8 +57,8 @@ pub(crate) struct ServeArgs {
 
 /// Serves until a termination signal.
 pub(crate) async fn run(args: ServeArgs) -> Result<()> {
-    let started = HeaderValue::from(runtime::clock::unix_millis());
-    let stop = runtime::shutdown::on_signal()?;
+    let started = HeaderValue::from(component_base::clock::unix_millis());
+    let stop = component_base::shutdown::on_signal()?;
     // A signal during the delay ends the server right after its start.
     let _ = stop.run_until_cancelled(tokio::time::sleep(Duration::from_millis(args.start_delay_ms))).await;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, args.port)).await?;

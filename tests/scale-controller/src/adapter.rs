@@ -36,7 +36,7 @@ async fn send_decisions(stream: TcpStream, world: World) -> Result<()> {
     for part in (0..PARTS).cycle() {
         ticks.tick().await;
         for decision in decisions.iter().skip(part).step_by(PARTS) {
-            let decided_at = runtime::clock::unix_millis();
+            let decided_at = component_base::clock::unix_millis();
             let repeated = Decision { decided_at, ..decision.clone() };
             socket.feed(message(&DecisionEvent::Decided(repeated))?).await?;
         }

@@ -66,7 +66,7 @@ impl World {
             panic: if active { 12.5 } else { 0.0 },
             ready: u32::from(active),
             idle_since: (!active).then_some(IDLE_SINCE),
-            decided_at: runtime::clock::unix_millis(),
+            decided_at: component_base::clock::unix_millis(),
             learning: None,
         }
     }

@@ -45,7 +45,7 @@ pub(crate) async fn connect(stats: SocketAddr, workloads: usize) -> Result<JoinS
 }
 
 fn push(workloads: usize) -> ActivatorReport {
-    let timestamp = runtime::clock::unix_seconds();
+    let timestamp = component_base::clock::unix_seconds();
     let message = |workload| {
         let WorkloadName { namespace, name } = WorkloadName::of(workload);
         StatMessage { key: Key::new(namespace, name), stat: Stat { timestamp, ..Stat::default() } }

@@ -115,7 +115,7 @@ fn stat(objective_micros: u64) -> Stat {
     Stat {
         average_concurrent_requests: load,
         request_count: 2.0 * load,
-        timestamp: runtime::clock::unix_seconds(),
+        timestamp: component_base::clock::unix_seconds(),
         app: Some(app),
         ..Stat::default()
     }

@@ -108,7 +108,7 @@ impl Timeline {
 
 /// Unix time in milliseconds, as in the client pod's results.
 pub fn now_ms() -> f64 {
-    runtime::clock::since_epoch().as_secs_f64() * 1000.0
+    component_base::clock::since_epoch().as_secs_f64() * 1000.0
 }
 
 type Sender = mpsc::UnboundedSender<TimelineEntry>;

@@ -18,10 +18,10 @@ use autoscaler::api::PortLease;
 use autoscaler::contract::ADMIN_PORT;
 use autoscaler::routing::endpoint_subset::endpoint_subset;
 use autoscaler::{Key, Protocol};
+use component_base::retry;
 use futures::future::join_all;
 use k8s_openapi::api::discovery::v1::EndpointConditions;
 use parking_lot::Mutex;
-use runtime::retry;
 
 use crate::activators::path_probe::{PathProber, ProbeError, ProbedAddress};
 use crate::cache::cluster_cache::ClusterCache;

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use autoscaler::Key;
+use component_base::readiness::Readiness;
 use fake_api::FakeApi;
 use futures::future::BoxFuture;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
 use prometheus::Registry;
-use runtime::readiness::Readiness;
 use serde_json::json;
 
 use crate::activators::directory::Activators;

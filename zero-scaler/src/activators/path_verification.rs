@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
+use component_base::retry;
 use parking_lot::Mutex;
 use prometheus::IntCounterVec;
-use runtime::retry;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;

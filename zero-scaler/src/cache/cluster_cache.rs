@@ -12,10 +12,10 @@ use autoscaler::Key;
 use autoscaler::api::{MetricSpec, PodAutoscaler, ServerlessService, key_of};
 use autoscaler::contract::private_name::private_name;
 use autoscaler::scaling::savings::ResourceTime;
+use component_base::kubernetes::Decoded;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::Resource;
 use kube::runtime::reflector::{Lookup, ObjectRef, Store};
-use runtime::kubernetes::Decoded;
 
 use crate::cache::abandoned_targets::AbandonedTargets;
 use crate::cache::cached_target::CachedTarget;

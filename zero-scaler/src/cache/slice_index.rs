@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::contract::{LEASED_PORTS, SLICE_MANAGER, WORKLOAD_LABEL};
+use component_base::kubernetes::Decoded;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::Event;
 use parking_lot::{Mutex, MutexGuard};
-use runtime::kubernetes::Decoded;
 
 /// Label of a slice with the name of its Service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";

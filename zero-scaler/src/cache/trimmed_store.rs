@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::key_of;
+use component_base::kubernetes::Decoded;
 use kube::Resource;
 use kube::runtime::watcher::Event;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use runtime::kubernetes::Decoded;
 
 /// The objects of one API resource.
 #[derive(Debug)]

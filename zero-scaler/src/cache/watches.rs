@@ -13,6 +13,8 @@ use std::sync::Arc;
 use autoscaler::Key;
 use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
 use autoscaler::contract::GROUP;
+use component_base::kubernetes::{Decoded, watch_objects};
+use component_base::readiness::Readiness;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -20,8 +22,6 @@ use kube::api::ObjectMeta;
 use kube::runtime::reflector::{self, store::Writer};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
-use runtime::kubernetes::{Decoded, watch_objects};
-use runtime::readiness::Readiness;
 use serde::de::DeserializeOwned;
 
 use crate::cache::abandoned_targets::AbandonedTargets;

@@ -18,11 +18,11 @@ use std::time::Duration;
 use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, Scaler, key_of};
 use autoscaler::contract::{GROUP, WORKLOAD_LABEL};
+use component_base::kubernetes::Decoded;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
-use runtime::kubernetes::Decoded;
 use serde_json::{Value, json};
 
 use crate::controllers::context::Context;

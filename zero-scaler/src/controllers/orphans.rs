@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::ScaleTargetRef;
+use component_base::kubernetes::{ObservedReplicas, ScaleFromZeroResult, scale_from_zero};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use runtime::kubernetes::{ObservedReplicas, ScaleFromZeroResult, scale_from_zero};
 
 use crate::cache::abandoned_targets::Target;
 use crate::cache::cluster_cache::ClusterCache;

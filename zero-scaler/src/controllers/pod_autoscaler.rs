@@ -27,8 +27,8 @@ use autoscaler::api::{PodAutoscaler, key_of};
 use autoscaler::contract::selector::Selector;
 use autoscaler::scaling::pod_start::StartPatience;
 use autoscaler::scaling::scale_to_zero::ActivePhase;
+use component_base::kubernetes::Decoded;
 use kube::runtime::controller::Action;
-use runtime::kubernetes::Decoded;
 
 use crate::activators::path_verification::PathVerification;
 use crate::controllers::context::Context;

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::api::{ServerlessService, key_of};
+use component_base::kubernetes::Decoded;
 use kube::runtime::controller::Action;
-use runtime::kubernetes::Decoded;
 
 use crate::activators::directory::{ListeningActivators, PortHolder};
 use crate::controllers::context::Context;

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP, UNINSTALL};
 use autoscaler::settings::AutoscalerConfig;
+use component_base::kubernetes::lease::Leadership;
+use component_base::kubernetes::{ObservedSettings, watch_settings};
+use component_base::readiness::ReadinessLatch;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::ConfigMap;
-use runtime::kubernetes::lease::Leadership;
-use runtime::kubernetes::{ObservedSettings, watch_settings};
-use runtime::readiness::ReadinessLatch;
 use serde_json::json;
 use tokio::sync::watch;
 

@@ -87,7 +87,7 @@ impl Events {
 
 impl QueuedEvent {
     fn now<K: Resource<DynamicType = ()>>(object: &K, warning: bool, reason: Reason, note: String) -> Self {
-        let time = runtime::clock::since_epoch().as_micros();
+        let time = component_base::clock::since_epoch().as_micros();
         Self { at: Instant::now(), time, object: object.object_ref(&()), warning, reason, note }
     }
 }
@@ -98,7 +98,7 @@ pub async fn write(client: RateLimitedClient, instance: String, mut queue: mpsc:
         tokio::time::sleep_until(queued.at + WRITE_DELAY).await;
         let namespace = queued.object.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let api: Api<Event> = Api::namespaced((*client).clone(), &namespace);
-        let event = event(queued, &instance, runtime::clock::since_epoch().as_micros());
+        let event = event(queued, &instance, component_base::clock::since_epoch().as_micros());
         match api.create(&PostParams::default(), &event).await {
             Err(error) if !is_being_deleted(&error) => {
                 tracing::warn!(%error, note = event.note, "write of event failed")

@@ -105,8 +105,8 @@ fn collect(slices: &[Arc<EndpointSlice>], filter: impl Fn(&EndpointSlice) -> boo
 #[cfg(test)]
 mod tests {
     use autoscaler::contract::SLICE_MANAGER;
+    use component_base::kubernetes::Decoded;
     use kube::runtime::watcher::Event;
-    use runtime::kubernetes::Decoded;
 
     use super::*;
     use crate::cache::slice_index::{MANAGED_BY, SERVICE_NAME};

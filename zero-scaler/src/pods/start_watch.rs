@@ -23,13 +23,13 @@ use autoscaler::scaling::pod_start::{
     PodStartFailure, StartCause, StartPatience, StartingPod, find_start_failure,
 };
 use autoscaler::settings::SidecarMode;
+use component_base::kubernetes::{DecodeErrors, Decoded, watch_objects};
 use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
 use parking_lot::{Mutex, MutexGuard};
-use runtime::kubernetes::{DecodeErrors, Decoded, watch_objects};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -243,7 +243,7 @@ impl StartProblem {
 
 impl StartProblemFinder {
     fn new(expected: WatchedPods, problem: Option<StartProblem>, nodes: Arc<NodeAcknowledgements>) -> Self {
-        let epoch = (runtime::clock::unix_millis(), Instant::now());
+        let epoch = (component_base::clock::unix_millis(), Instant::now());
         let (pods, unacknowledged) = (BTreeMap::new(), HashMap::new());
         Self { pods, unacknowledged, nodes, listed: false, problem, expected, epoch }
     }
@@ -263,7 +263,7 @@ impl StartProblemFinder {
                     Some(Err(error)) => tracing::warn!(%error, "watch of starting pods failed, retrying"),
                     None => return,
                 },
-                () = runtime::clock::sleep_until(self.next_change()) => {}
+                () = component_base::clock::sleep_until(self.next_change()) => {}
             }
             if !self.listed {
                 continue;
@@ -549,7 +549,7 @@ mod tests {
             message: String::new(),
             pod: "a".into(),
             pods: 1,
-            since: runtime::clock::unix_millis() - 60_000,
+            since: component_base::clock::unix_millis() - 60_000,
             given_up: true,
         };
         let mut test = FinderTest::start(Some(reported));

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 
 use autoscaler::contract::DECISIONS_PATH;
 use autoscaler::{Decision, DecisionEvent, Key};
+use component_base::auth::ProjectedToken;
+use component_base::websocket::{ClientSocket, Connector, PeerError, PeerLimits, split};
 use parking_lot::{Mutex, MutexGuard};
-use runtime::auth::ProjectedToken;
-use runtime::websocket::{ClientSocket, Connector, PeerError, PeerLimits, split};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_tungstenite::tungstenite::Message;

@@ -1,6 +1,6 @@
 //! The replica count of a scale target, from `/scale` or from the object itself.
 
-use runtime::kubernetes::ObservedReplicas;
+use component_base::kubernetes::ObservedReplicas;
 
 /// A target's replica count and its selector.
 #[derive(Clone, Debug, PartialEq, Eq)]

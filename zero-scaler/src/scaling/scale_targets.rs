@@ -14,10 +14,10 @@ use std::future::Future;
 use std::sync::Arc;
 
 use autoscaler::api::ScaleTargetRef;
+use component_base::kubernetes::{ApiResources, KindError, ObservedReplicas, ScaleSubresource, write_scale};
 use kube::Client;
 use kube::api::{Api, DynamicObject};
 use parking_lot::Mutex;
-use runtime::kubernetes::{ApiResources, KindError, ObservedReplicas, ScaleSubresource, write_scale};
 
 use crate::FIELD_MANAGER;
 use crate::cache::cached_target::{CachedTarget, last_writer};
@@ -99,7 +99,7 @@ pub struct ScaleTargets {
     written: Mutex<HashMap<(String, ScaleTargetRef), u64>>,
 }
 
-/// The `/scale` of one target, as [`runtime::kubernetes::scale_from_zero`] takes it.
+/// The `/scale` of one target, as [`component_base::kubernetes::scale_from_zero`] takes it.
 #[derive(Debug)]
 pub struct TargetScale<'a, S> {
     /// Access to the cluster's scales.

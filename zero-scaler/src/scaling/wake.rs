@@ -27,10 +27,10 @@ use autoscaler::scaling::scale_bounds::ScaleBounds;
 use autoscaler::scaling::scale_to_zero::is_allowed;
 use autoscaler::settings::{AutoscalerConfig, Settings};
 use autoscaler::stats::{ActivatorReport, StatMessage};
+use component_base::kubernetes::lease::Leadership;
+use component_base::kubernetes::{ObservedReplicas, ScaleFromZeroResult, scale_from_zero};
 use kube::ResourceExt;
 use parking_lot::Mutex;
-use runtime::kubernetes::lease::Leadership;
-use runtime::kubernetes::{ObservedReplicas, ScaleFromZeroResult, scale_from_zero};
 use tokio::sync::watch;
 
 use crate::cache::cluster_cache::ClusterCache;

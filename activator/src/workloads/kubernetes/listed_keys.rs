@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use autoscaler::Key;
 use autoscaler::api::key_of;
+use component_base::kubernetes::Decoded;
 use kube::Resource;
 use kube::runtime::watcher::Event;
-use runtime::kubernetes::Decoded;
 
 /// The keys of all objects, so that a new list shows which objects were deleted meanwhile.
 #[derive(Debug, Default)]

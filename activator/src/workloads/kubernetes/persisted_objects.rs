@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::key_of;
+use component_base::kubernetes::Decoded;
 use kube::Resource;
 use kube::runtime::watcher::Event;
-use runtime::kubernetes::Decoded;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -106,7 +106,7 @@ impl<K: Resource + Clone + Serialize + DeserializeOwned> PersistedObjects<K> {
 
     /// Completes when changes are due to be written.
     pub(super) async fn due(&self) {
-        runtime::clock::sleep_until(self.due).await;
+        component_base::clock::sleep_until(self.due).await;
     }
 
     /// Writes all objects.

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use autoscaler::Key;
 use autoscaler::api::key_of;
 use autoscaler::routing::proximity::Location;
+use component_base::kubernetes::{Decoded, NamespaceEvent, NamespaceWatches};
 use kube::runtime::watcher::Event;
-use runtime::kubernetes::{Decoded, NamespaceEvent, NamespaceWatches};
 use tokio::sync::mpsc;
 
 use super::listed_keys::ListedKeys;

@@ -1,7 +1,7 @@
 use autoscaler::Protocol;
+use component_base::readiness::Readiness;
 use fake_api::FakeApi;
 use prometheus::Registry;
-use runtime::readiness::Readiness;
 use serde_json::json;
 
 use super::*;

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY};
 use autoscaler::routing::proximity::Location;
+use component_base::kubernetes::Decoded;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod as CorePod;
 use kube::Resource;
 use kube::api::ObjectMeta;
-use runtime::kubernetes::Decoded;
 use serde::{Deserialize, Serialize};
 
 use crate::workloads::Pod;

@@ -257,7 +257,10 @@ async fn observes_each_memory_reading_in_one_second() {
 }
 
 /// A Kubernetes pod that became ready at 1970-01-01T00:15:00Z.
-fn ready_pod(ip: &str, stats_port: u16) -> runtime::kubernetes::Decoded<k8s_openapi::api::core::v1::Pod> {
+fn ready_pod(
+    ip: &str,
+    stats_port: u16,
+) -> component_base::kubernetes::Decoded<k8s_openapi::api::core::v1::Pod> {
     let condition = serde_json::json!({
         "type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:15:00Z",
     });

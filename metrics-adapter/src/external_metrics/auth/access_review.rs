@@ -1,11 +1,11 @@
 //! The SubjectAccessReview that a request needs.
 
 use autoscaler::contract::METRIC_DESIRED;
+use component_base::auth::User;
 use http::request::Parts;
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec,
 };
-use runtime::auth::User;
 
 use crate::external_metrics::route::Route;
 use crate::external_metrics::value::object_metrics;

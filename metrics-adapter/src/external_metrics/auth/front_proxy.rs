@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use component_base::auth::User;
 use http::{HeaderMap, HeaderName};
-use runtime::auth::User;
 use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
@@ -128,7 +128,7 @@ impl FrontProxy {
 
     /// Whether the peer is the front proxy. Cached per connection.
     pub fn trusts(this: &Arc<Self>, peer: &PeerCertificates) -> bool {
-        let now = runtime::clock::since_epoch();
+        let now = component_base::clock::since_epoch();
         let fresh = |peer: &VerifiedPeer| Arc::ptr_eq(&peer.by, this) && now < peer.until;
         if peer.verified.load().as_deref().is_some_and(fresh) {
             return true;

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use component_base::readiness::ReadinessLatch;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
-use runtime::readiness::ReadinessLatch;
 
 use crate::external_metrics::auth::front_proxy::FrontProxy;
 

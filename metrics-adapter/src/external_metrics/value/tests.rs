@@ -42,7 +42,7 @@ pub(in crate::external_metrics) fn decide(
     desired: u32,
     held: bool,
 ) {
-    let (averages, at) = (WindowAverages::default(), runtime::clock::unix_millis());
+    let (averages, at) = (WindowAverages::default(), component_base::clock::unix_millis());
     let rule = DecisionRule::Stable;
     let result = ScaleResult { desired, excess_burst_capacity: 0, averages, rule, held };
     values.history.record(DecisionRecord {

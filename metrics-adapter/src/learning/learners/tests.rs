@@ -3,10 +3,10 @@ mod traces;
 use autoscaler::api::PodAutoscaler;
 use autoscaler::learning::{AppSecond, Phase, PodSecond};
 use autoscaler::settings::LearnTarget;
+use component_base::kubernetes::Decoded;
 use kube::runtime::reflector;
 use kube::runtime::watcher::Event;
 use prometheus::Registry;
-use runtime::kubernetes::Decoded;
 use serde_json::json;
 
 use super::*;

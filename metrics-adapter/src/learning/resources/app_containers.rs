@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use autoscaler::contract::QUEUE_PROXY;
 use autoscaler::contract::quantity::parse_milli;
+use component_base::kubernetes::unix_time;
 use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use runtime::kubernetes::unix_time;
 
 /// A container of the app with at least one limit. Kept for each pod, so it is small.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use autoscaler::contract::quantity::{ParseQuantityError, parse_milli};
+use component_base::kubernetes::unix_time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use runtime::kubernetes::unix_time;
 use serde::Deserialize;
 
 use super::app_containers::AppContainer;

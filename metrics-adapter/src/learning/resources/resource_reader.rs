@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::INJECT_LABEL;
+use component_base::kubernetes::lease::Leadership;
+use component_base::retry::delay_after;
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::api::ListParams;
 use kube::client::Body;
-use runtime::kubernetes::lease::Leadership;
-use runtime::retry::delay_after;
 use tokio::time::{Instant, timeout};
 
 use super::list_items::{ItemTooLarge, ListError, ListItems};
@@ -192,7 +192,7 @@ impl<'a> ListRead<'a> {
         Self {
             reader,
             namespaces: learning.map(|workload| workload.key.namespace.as_str()).collect(),
-            now: runtime::clock::since_epoch(),
+            now: component_base::clock::since_epoch(),
             list: ResourceList { read_at: Some(Instant::now()), ..ResourceList::default() },
             items: 0,
             invalid: 0,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use runtime::metrics::MetricDescription;
+use component_base::metrics::MetricDescription;
 
 use super::table::cell;
 

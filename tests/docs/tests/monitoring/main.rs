@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
+use component_base::metrics::{MetricDescription, MetricKind};
 use docs::link::{anchors, prose};
 use docs::monitoring::alert::{self, alerts};
 use docs::monitoring::dashboard::{Dashboard, dashboards};
 use docs::monitoring::query::{Selector, grouping_labels, selectors};
 use docs::monitoring::{pod_monitor, program};
 use docs::page::{Page, pages, root};
-use runtime::metrics::{MetricDescription, MetricKind};
 use serde_yaml_ng::Value;
 
 /// The page with a section for each alert.

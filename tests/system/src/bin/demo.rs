@@ -227,7 +227,7 @@ impl Demo {
 
 /// Creates the namespace, without a workload.
 async fn begin(began_ms: f64) -> Result<TestNamespace> {
-    let client: Client = runtime::kubernetes::client("demo", env!("CARGO_PKG_VERSION")).await?;
+    let client: Client = component_base::kubernetes::client("demo", env!("CARGO_PKG_VERSION")).await?;
     installation::until_ready(&client, Duration::from_secs(60)).await?;
     print(
         began_ms,

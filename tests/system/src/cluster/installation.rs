@@ -49,7 +49,7 @@ pub async fn begin_exclusive(name: &str) -> Result<TestNamespace> {
 }
 
 async fn begin(name: &str, guard: ClusterGuard) -> Result<TestNamespace> {
-    let client = runtime::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
+    let client = component_base::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
     until_ready(&client, AVAILABLE).await?;
     set_grace_period(&client, SHORT_GRACE).await?;
     let namespace = TestNamespace::create(client, &format!("rouse-test-{name}")).await?.with_guard(guard);

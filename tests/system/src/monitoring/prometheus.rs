@@ -62,7 +62,8 @@ impl Prometheus {
             .stdout(Stdio::null())
             .kill_on_drop(true)
             .spawn()?;
-        let prometheus = Self { address, folder, started: runtime::clock::since_epoch(), _process: process };
+        let prometheus =
+            Self { address, folder, started: component_base::clock::since_epoch(), _process: process };
         wait::until("Prometheus to be ready", START, || async {
             prometheus.get("/-/ready").await.map(|_| Some(()))
         })
@@ -80,7 +81,7 @@ impl Prometheus {
     /// # Errors
     /// When the query is invalid.
     pub async fn has_data(&self, query: &str) -> Result<bool> {
-        let (start, end) = (self.started.as_secs_f64(), runtime::clock::since_epoch().as_secs_f64());
+        let (start, end) = (self.started.as_secs_f64(), component_base::clock::since_epoch().as_secs_f64());
         let range = format!("start={start}&end={end}&step={}", STEP.as_secs());
         let path = format!("/api/v1/query_range?query={}&{range}", percent_encoded(query));
         let response = self.get_json(&path).await.with_context(|| query.to_owned())?;

@@ -68,7 +68,7 @@ impl ReportedLoads {
     }
 
     fn message(&self, activator: &str) -> Result<String> {
-        let timestamp = runtime::clock::unix_seconds();
+        let timestamp = component_base::clock::unix_seconds();
         let message = |key: &Key, load: &ReportedLoad| {
             let stat = match *load {
                 ReportedLoad::Concurrency(average) => {
@@ -167,6 +167,6 @@ async fn report(client: &Client, pod: &str, name: &str, loads: &ReportedLoads) -
 }
 
 fn until_next_second() -> Duration {
-    let now = runtime::clock::since_epoch();
+    let now = component_base::clock::since_epoch();
     Duration::from_secs(now.as_secs() + 1).saturating_sub(now)
 }

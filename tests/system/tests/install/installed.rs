@@ -33,7 +33,7 @@ const OF_KUBERNETES: [&str; 2] = ["configmap/kube-root-ca.crt", "serviceaccount/
 /// When the cluster has something of Rouse.
 pub(crate) async fn begin() -> Result<(Client, ClusterGuard)> {
     let guard = lock::exclusive().await;
-    let client = runtime::kubernetes::client("install-tests", env!("CARGO_PKG_VERSION")).await?;
+    let client = component_base::kubernetes::client("install-tests", env!("CARGO_PKG_VERSION")).await?;
     let found = objects().await?;
     ensure!(found.is_empty(), "the cluster has objects of Rouse: {}", found.join(" "));
     Ok((client, guard))

@@ -4,7 +4,7 @@
 
 use autoscaler::api::{Metric, PodAutoscaler, PodAutoscalerStatus, ServerlessService, SksMode};
 use autoscaler::scaling::scale_to_zero::ActivePhase;
-use runtime::kubernetes::ObservedReplicas;
+use component_base::kubernetes::ObservedReplicas;
 use serde_json::Value;
 
 use super::decide::{Plan, SizeToWrite, WriteCause};

@@ -5,7 +5,7 @@
 //! resolved at once with a fresh read, because the status of a target changes with every pod that
 //! starts, and the next reconcile would come too late.
 
-use runtime::kubernetes::{ObservedReplicas, ScaleSubresource};
+use component_base::kubernetes::{ObservedReplicas, ScaleSubresource};
 
 /// Writes in a panic before the next reconcile has to retry. Each one but the first takes a read.
 const GROW_ATTEMPTS: u32 = 4;

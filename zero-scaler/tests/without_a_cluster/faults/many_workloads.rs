@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use clap::Parser;
+use component_base::kubernetes::lease::Leadership;
+use component_base::readiness::Readiness;
 use fake_api::FakeApi;
 use futures::future::BoxFuture;
 use prometheus::Registry;
-use runtime::kubernetes::lease::Leadership;
-use runtime::readiness::Readiness;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};

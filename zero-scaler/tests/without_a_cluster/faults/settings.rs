@@ -1,7 +1,7 @@
 //! Settings after a restart beside an invalid ConfigMap: every process takes the accepted copy.
 
+use component_base::kubernetes::watch_settings;
 use futures::{StreamExt, pin_mut};
-use runtime::kubernetes::watch_settings;
 use serde_json::{Value, json};
 
 use crate::harness::scenario::Scenario;

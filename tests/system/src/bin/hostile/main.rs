@@ -76,7 +76,7 @@ async fn main() -> ExitCode {
 
 /// Attacks an installation that no NetworkPolicy protects.
 async fn run(args: &Args) -> Result<Vec<Outcome>> {
-    let client = runtime::kubernetes::client("hostile", env!("CARGO_PKG_VERSION")).await?;
+    let client = component_base::kubernetes::client("hostile", env!("CARGO_PKG_VERSION")).await?;
     network_policies::open_installation(&client).await?;
     let webhook = ServedWebhook::start(&client, !args.short).await?;
     let selects =

@@ -80,7 +80,7 @@ fn delay_packets(delay: Duration) -> ExitCode {
 }
 
 async fn soak(args: Args) -> Result<Report> {
-    let client = runtime::kubernetes::client("soak", env!("CARGO_PKG_VERSION")).await?;
+    let client = component_base::kubernetes::client("soak", env!("CARGO_PKG_VERSION")).await?;
     let scenarios = args.scenarios()?;
     let mut report = Report::default();
     for scenario in scenarios {

@@ -230,7 +230,7 @@ async fn is_in_slices(namespace: &TestNamespace, service: &str, address: &str) -
 }
 
 fn now_ms() -> f64 {
-    runtime::clock::since_epoch().as_secs_f64() * 1000.0
+    component_base::clock::since_epoch().as_secs_f64() * 1000.0
 }
 
 /// Number of requests that activators have forwarded for a namespace's workloads.

@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn now() -> i64 {
-        i64::try_from(runtime::clock::since_epoch().as_secs()).unwrap()
+        i64::try_from(component_base::clock::since_epoch().as_secs()).unwrap()
     }
 
     #[test]

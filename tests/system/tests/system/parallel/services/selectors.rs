@@ -148,7 +148,7 @@ impl TwoVersions {
             tokio::time::sleep(BEFORE_MOVE).await;
             self.select_v2().await?;
             // This machine's clock is also the client pod's.
-            Ok(runtime::clock::unix_millis() as f64)
+            Ok(component_base::clock::unix_millis() as f64)
         };
         let (responses, changed) = try_join(load.run(&self.namespace), change).await?;
         load::ensure_all_ok(&responses).context("while the selector changed")?;

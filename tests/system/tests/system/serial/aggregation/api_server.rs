@@ -48,7 +48,7 @@ impl ErrorLog {
 /// Makes the API server discover an aggregated API again, as after a change of its APIService.
 pub(crate) async fn rediscover(client: &Client, api_service: &str) -> Result<()> {
     let services: Api<APIService> = Api::all(client.clone());
-    let now = runtime::clock::unix_millis().to_string();
+    let now = component_base::clock::unix_millis().to_string();
     let patch = json!({"metadata": {"annotations": {"tests.rouse.dev/rediscovered-at": now}}});
     services.patch(api_service, &PatchParams::default(), &Patch::Merge(patch)).await?;
     Ok(())

@@ -1,5 +1,5 @@
-//! The process runtime of all Rouse binaries: signals, readiness, admin port, logs, and access to
-//! the Kubernetes API and to other parts.
+//! What all Rouse binaries share as processes: signals, readiness, listeners, admin port, logs, and
+//! access to the Kubernetes API and to other parts. The name is that of `k8s.io/component-base`.
 //!
 //! ```text
 //! start   telemetry::init ─► bind sockets ─► readiness latches dropped one by one ─► /ready returns 200
@@ -12,8 +12,10 @@
 pub mod admin;
 pub mod auth;
 pub mod clock;
+pub mod keepalive;
 #[cfg(feature = "kube")]
 pub mod kubernetes;
+pub mod listener;
 pub mod metrics;
 pub mod readiness;
 #[cfg(feature = "websocket")]
@@ -21,5 +23,6 @@ pub mod retry;
 pub mod server;
 pub mod shutdown;
 pub mod telemetry;
+pub mod threads;
 #[cfg(feature = "websocket")]
 pub mod websocket;

@@ -1,11 +1,11 @@
 //! Accepts connections within bounds.
 
-use proxy::listener;
-use proxy::tcp::enable_keepalive;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::limits::ConnectionBounds;
+use crate::keepalive::enable_keepalive;
+use crate::listener;
 
 /// A listener that never stops accepting: one connection too many closes another.
 #[derive(Debug)]

@@ -1,0 +1,21 @@
+//! Threads with a tokio runtime of their own, whose work never crosses to another thread.
+//!
+//! The workers of the proxies, and the thread on which metrics-adapter scrapes pods: each has many
+//! connections, and no queue, lock or wake-up between threads on the way of their bytes.
+
+use std::io;
+use std::thread;
+
+use tokio::runtime::{Builder, Handle};
+use tokio_util::sync::CancellationToken;
+
+/// Starts a thread with a tokio runtime, which runs until `end`.
+///
+/// # Errors
+/// When the system has no more threads or descriptors.
+pub fn start_thread(name: &str, end: CancellationToken) -> io::Result<Handle> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(end.cancelled_owned()))?;
+    Ok(handle)
+}

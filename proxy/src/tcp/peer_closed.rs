@@ -1,0 +1,48 @@
+//! Detection of closed clients: while a client waits, the proxy watches for its FIN without reading
+//! its bytes. A client that vanishes without a FIN is detected by keepalive.
+
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// Waits until the peer has closed its side, whatever it has sent before. Reads nothing.
+pub async fn peer_closed(stream: &TcpStream) {
+    // No urgent data is requested, so this interest reports only the end of the peer's side.
+    match stream.ready(Interest::PRIORITY).await {
+        Ok(ready) if !ready.is_read_closed() => std::future::pending().await,
+        Ok(_) | Err(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(20);
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (client, accepted) =
+            tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        (client.unwrap(), accepted.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn peer_closed_detects_close_behind_unread_bytes() {
+        for sent in [b"".as_slice(), b"AUTH", &[7; 10_000]] {
+            let (mut client, mut stream) = pair().await;
+            client.write_all(sent).await.unwrap();
+            let closed = tokio::time::timeout(Duration::from_millis(20), peer_closed(&stream)).await;
+            assert!(closed.is_err(), "{} bytes are no end", sent.len());
+            drop(client);
+            tokio::time::timeout(DEADLINE, peer_closed(&stream)).await.unwrap();
+            let mut read = Vec::new();
+            stream.read_to_end(&mut read).await.unwrap();
+            assert_eq!(read, sent, "nothing was taken");
+        }
+    }
+}
