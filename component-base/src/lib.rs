@@ -12,7 +12,6 @@
 pub mod admin;
 pub mod auth;
 pub mod clock;
-pub mod keepalive;
 #[cfg(feature = "kube")]
 pub mod kubernetes;
 pub mod listener;

@@ -3,6 +3,8 @@
 //! `server` accepts connections of the ports without traffic through it, and the data path those of
 //! its own.
 
+pub mod keepalive;
+
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;

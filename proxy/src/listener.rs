@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use component_base::keepalive::enable_keepalive;
 use component_base::listener::accept;
+use component_base::listener::keepalive::enable_keepalive;
 use http::HeaderValue;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

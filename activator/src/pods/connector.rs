@@ -11,7 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use component_base::keepalive::enable_keepalive;
+use component_base::listener::keepalive::enable_keepalive;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::net::TcpStream;

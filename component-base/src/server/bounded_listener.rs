@@ -4,8 +4,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::limits::ConnectionBounds;
-use crate::keepalive::enable_keepalive;
 use crate::listener;
+use crate::listener::keepalive::enable_keepalive;
 
 /// A listener that never stops accepting: one connection too many closes another.
 #[derive(Debug)]
