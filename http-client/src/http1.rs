@@ -3,8 +3,9 @@
 mod connection;
 mod exchange;
 pub(crate) mod pool;
+mod response_body;
 mod upload;
 
-pub(crate) use connection::Connection;
 pub use exchange::send_once;
 pub use pool::{Pool, PoolOptions};
+pub use response_body::{ResponseBody, SwitchedConnection};

@@ -1,13 +1,12 @@
-//! Responses: head, framing and body.
+//! Responses: head, framing and the decoding of bodies. The body itself is in `http1`, because its
+//! connection returns to the pool there.
 
-mod body;
 mod decoder;
 mod framing;
 mod head;
 mod http2_body;
 
-pub use body::{ResponseBody, SwitchedConnection};
-pub(crate) use body::{ResponseStream, StreamSource};
+pub(crate) use decoder::ResponseDecoder;
 pub(crate) use framing::check_length;
 pub(crate) use head::ResponseHead;
 pub(crate) use http2_body::Http2Body;

@@ -16,13 +16,14 @@ use tokio::net::TcpStream;
 
 use super::connection::Connection;
 use super::pool::{Pool, PoolOptions};
+use super::response_body::{ResponseBody, ResponseStream, StreamSource};
 use super::upload::Upload;
 use crate::error::Error;
 use crate::late_upload::{self, LateUpload};
 use crate::read_ahead::ReadAhead;
 use crate::read_buffer;
 use crate::request_body::RequestBody;
-use crate::response::{ResponseBody, ResponseHead, ResponseStream, StreamSource};
+use crate::response::ResponseHead;
 
 /// A request on a connection, until the head of its response is complete.
 struct Exchange<B> {

@@ -15,10 +15,11 @@ use http::{Request, Response};
 
 use super::upload::Upload;
 use crate::error::Error;
+use crate::http1::ResponseBody;
 use crate::late_upload::{self, LateUpload};
 use crate::open_stream::OpenStream;
 use crate::request_body::RequestBody;
-use crate::response::{Http2Body, ResponseBody, check_length};
+use crate::response::{Http2Body, check_length};
 
 /// A request after its head was sent.
 pub(super) struct Exchange<B> {

@@ -22,9 +22,9 @@ use super::connect_attempt::ConnectAttempt;
 use super::connection::Connection;
 use super::exchange::Exchange;
 use crate::error::{Error, NoFreeStream};
+use crate::http1::ResponseBody;
 use crate::open_stream::OpenStream;
 use crate::request_body::RequestBody;
-use crate::response::ResponseBody;
 
 /// Timeouts of a pool.
 #[derive(Clone, Copy, Debug)]

@@ -12,13 +12,13 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 
-use super::decoder::ResponseDecoder;
-use super::http2_body::Http2Body;
+use super::connection::Connection;
+use super::pool::Pool;
 use crate::error::BodyError;
-use crate::http1::{Connection, Pool};
 use crate::late_upload::LateUpload;
 use crate::read_ahead::ReadAhead;
 use crate::read_buffer;
+use crate::response::{Http2Body, ResponseDecoder};
 
 /// The body of a response.
 #[derive(Debug)]
