@@ -7,6 +7,8 @@ use autoscaler::settings::parse_duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+/// Hidden first argument with which the script of kubectl runs this binary.
+const COMPLETE: &str = "__complete";
 /// What `--help` prints behind the options.
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -91,7 +93,7 @@ pub enum Command {
     /// Print a script that completes commands and flags in a shell.
     Completion(CompletionArgs),
     /// Print candidates for the last word, for kubectl's completion.
-    #[command(name = crate::completion::COMPLETE, hide = true)]
+    #[command(name = COMPLETE, hide = true)]
     Complete(CompleteArgs),
 }
 

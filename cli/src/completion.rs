@@ -10,8 +10,6 @@ use clap::{Command, CommandFactory};
 
 use crate::args::{Cli, CompletionTarget};
 
-/// Hidden first argument with which the script of kubectl runs this binary.
-pub const COMPLETE: &str = "__complete";
 /// The script.
 const SCRIPT: &str = "#!/bin/sh\nexec kubectl-rouse __complete \"$@\"\n";
 
