@@ -27,9 +27,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::admin_endpoint::AdminEndpoint;
 use crate::args::Args;
 use crate::memory::ClientMemory;
-use crate::readiness::admin_endpoint::AdminEndpoint;
 use crate::readiness::app_probe::AppProbe;
 use crate::readiness::app_readiness::AppReadiness;
 use crate::readiness::availability::Availability;

@@ -18,6 +18,7 @@
 
 #![deny(missing_docs)]
 
+mod admin_endpoint;
 pub mod app;
 pub mod args;
 mod memory;

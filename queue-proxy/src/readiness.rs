@@ -1,7 +1,6 @@
-//! Whether requests may come to this pod: the app's readiness, the drain, and the admin port that
+//! Whether requests may come to this pod: the app's readiness and the drain. The admin endpoint
 //! reports both.
 
-pub(crate) mod admin_endpoint;
 pub(crate) mod app_probe;
 pub(crate) mod app_readiness;
 pub(crate) mod availability;

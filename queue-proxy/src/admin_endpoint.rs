@@ -24,10 +24,10 @@ use http_body_util::Full;
 use proxy::gateway;
 use tokio::time::timeout;
 
-use super::availability::{Availability, Unavailable};
-use super::drain::Drain;
-use super::drain_waits::DrainWaits;
-use super::pod_identity::{Destination, PodIdentity};
+use crate::readiness::availability::{Availability, Unavailable};
+use crate::readiness::drain::Drain;
+use crate::readiness::drain_waits::DrainWaits;
+use crate::readiness::pod_identity::{Destination, PodIdentity};
 use crate::requests::error_response::RequestError;
 use crate::tcp::tcp_proxy::TcpProxy;
 
@@ -232,6 +232,6 @@ mod tests {
         for other in others {
             refused += usize::from(other.await.unwrap() == StatusCode::SERVICE_UNAVAILABLE);
         }
-        assert_eq!(refused, 100 - super::super::drain_waits::MAX_OF_PEER);
+        assert_eq!(refused, 100 - crate::readiness::drain_waits::MAX_OF_PEER);
     }
 }
