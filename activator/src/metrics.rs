@@ -1,7 +1,6 @@
 //! The activator's metric families, all named `rouse_activator_*`.
 
 pub mod fallback_waker;
-pub mod push;
 pub mod slot_exchange;
 pub mod traces;
 pub mod workload;
@@ -14,10 +13,10 @@ use component_base::metrics::MetricDescription;
 use prometheus::Registry;
 
 use crate::metrics::fallback_waker::FallbackWakerMetrics;
-use crate::metrics::push::PushMetrics;
 use crate::metrics::slot_exchange::SlotExchangeMetrics;
 use crate::metrics::traces::TraceMetrics;
 use crate::metrics::workload::{WorkloadFamilies, WorkloadMetrics};
+use crate::reports::push_metrics::PushMetrics;
 
 /// Describes every family of the process, for the reference page of metrics.
 pub fn describe() -> Vec<MetricDescription> {

@@ -8,6 +8,7 @@ pub mod cold_start;
 pub mod concurrency_reporter;
 pub mod pod_observer;
 pub mod poke;
+pub mod push_metrics;
 mod receiver_connection;
 mod report_outbox;
 pub mod request_counter;

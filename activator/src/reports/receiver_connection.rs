@@ -10,7 +10,7 @@ use component_base::websocket::{ClientSocket, Connector, PeerError, PeerLimits, 
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::metrics::push::PushMetrics;
+use crate::reports::push_metrics::PushMetrics;
 use crate::reports::report_outbox::ReportOutbox;
 
 const LIMITS: PeerLimits = PeerLimits {

@@ -23,8 +23,8 @@ use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::metrics::push::PushMetrics;
 use crate::reports::poke::PokeSent;
+use crate::reports::push_metrics::PushMetrics;
 use crate::reports::receiver_connection;
 use crate::reports::report_outbox::{QueuedReport, ReportOutbox};
 
