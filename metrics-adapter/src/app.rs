@@ -30,7 +30,6 @@ use crate::collection::pod_reports::PodReports;
 use crate::collection::scrape_client::ScrapeClient;
 use crate::collection::scrape_loop;
 use crate::collection::stat_datagrams::StatDatagrams;
-use crate::collection::stat_server::StatServer;
 use crate::collection::stats_scraper::StatsScraper;
 use crate::decisions::decision_history::DecisionHistory;
 use crate::decisions::decision_store::DecisionStore;
@@ -44,6 +43,7 @@ use crate::learning::resources::resource_reader::ResourceReader;
 use crate::learning::resources::resource_readings::ResourceReadings;
 use crate::metrics::Metrics;
 use crate::sidecar_injection::Webhook;
+use crate::stat_server::StatServer;
 use crate::tls::ca_bundle::{self, CaBundleReconciler};
 use crate::tls::certificate_resolver::CertificateResolver;
 use crate::tls::serving_certificate::ServingCertificate;
@@ -128,7 +128,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         metrics: metrics.clone(),
     };
     spawn_on(&collector_thread, &mut tasks, datagrams.receive());
-    spawn_on(&collector_thread, &mut tasks, scrape_loop::run(scraper, pokes.clone()));
+    let scraped = pokes.clone();
+    spawn_on(&collector_thread, &mut tasks, scrape_loop::run(scraper, move |key| scraped.on_scrape(key)));
     let resource_reader = ResourceReader {
         client: client.clone(),
         pods: pods.clone(),

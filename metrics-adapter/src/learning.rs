@@ -14,7 +14,5 @@
 pub mod learners;
 pub(crate) mod learning_report;
 pub mod observations;
-pub(crate) mod pod_template;
 pub mod resources;
-pub mod stored_learning;
 pub mod target_in_force;

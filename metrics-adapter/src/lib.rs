@@ -21,5 +21,6 @@ pub mod external_metrics;
 pub mod learning;
 pub mod metrics;
 pub mod sidecar_injection;
+pub mod stat_server;
 pub mod tls;
 pub mod watches;

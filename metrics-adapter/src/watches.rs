@@ -4,10 +4,13 @@
 //! [`ready_pods`] indexes the pods of workloads: those with the inject label, and the other pods of
 //! [`plain_namespaces`].
 
+pub(crate) mod app_containers;
 pub mod metric_watch;
 pub mod observed_object;
 pub mod plain_namespaces;
 pub mod pod;
 mod pod_index;
+pub(crate) mod pod_template;
 pub mod ready_pods;
+pub mod stored_learning;
 pub mod workloads;

@@ -12,11 +12,11 @@ use tokio::time::Instant;
 
 use crate::collection::scrape_schedule::ScrapeSchedule;
 use crate::collection::stats_scraper::StatsScraper;
-use crate::decisions::pokes::Pokes;
 use crate::watches::workloads::WorkloadTable;
 
-/// Scrapes all workloads of the table until the table's sender is dropped.
-pub async fn run(scraper: StatsScraper, pokes: Pokes) {
+/// Scrapes all workloads of the table until the table's sender is dropped. Calls `on_scrape` after
+/// each scrape of a workload.
+pub async fn run(scraper: StatsScraper, on_scrape: impl Fn(&Key)) {
     let clock = *scraper.collector.clock();
     let mut workloads = scraper.workloads.clone();
     let mut schedule = ScrapeSchedule::default();
@@ -37,7 +37,7 @@ pub async fn run(scraper: StatsScraper, pokes: Pokes) {
             }
             Some((key, result)) = rounds.next() => {
                 schedule.end(&key, result);
-                pokes.on_scrape(&key);
+                on_scrape(&key);
             }
         }
     }

@@ -31,10 +31,10 @@ use crate::decisions::tick_schedule::TickSchedule;
 use crate::learning::learners::{LearnerSources, Learners};
 use crate::learning::observations::Observations;
 use crate::learning::resources::resource_readings::ResourceReadings;
-use crate::learning::stored_learning::StoredLearning;
 use crate::learning::target_in_force::{TargetInForce, spec_in_force};
 use crate::metrics::Metrics;
 use crate::watches::ready_pods::ReadyPods;
+use crate::watches::stored_learning::StoredLearning;
 use crate::watches::workloads::{Workload, WorkloadTable, WorkloadsReceiver};
 
 /// Decides on all workloads.

@@ -2,14 +2,16 @@
 //!
 //! Users read the messages in the events and conditions of `kubectl describe hpa`.
 
+pub(super) mod missing_data;
+
 use component_base::auth::ReviewError;
 use http::StatusCode;
 use serde::Serialize;
 
+use self::missing_data::MissingData;
 use crate::collection::load_recordings::RecordingError;
 use crate::external_metrics::leader_forwarder::ForwardError;
 use crate::external_metrics::metric_selector::MetricSelectorError;
-use crate::external_metrics::value::missing_data::MissingData;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,6 @@
 //! - A workload at zero (no pods, no held requests, a connected activator to confirm it) has the
 //!   value 0. Every other lack of data is an error ([`MissingData`]).
 
-pub(super) mod missing_data;
 pub(super) mod object_metrics;
 
 use std::collections::BTreeMap;
@@ -26,7 +25,7 @@ use crate::collection::collector::Collector;
 use crate::decisions::decision_history::DecisionHistory;
 use crate::decisions::decision_store::DecisionStore;
 use crate::external_metrics::error::ApiError;
-use crate::external_metrics::value::missing_data::MissingData;
+use crate::external_metrics::error::missing_data::MissingData;
 use crate::learning::target_in_force::{TargetInForce, is_applied};
 use crate::watches::ready_pods::ReadyPods;
 use crate::watches::workloads::{Workload, WorkloadsReceiver};

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::decisions::decision_history::DecisionRecord;
 use crate::external_metrics::error::ApiError;
+use crate::external_metrics::error::missing_data::MissingData;
 use crate::external_metrics::value::MetricValues;
-use crate::external_metrics::value::missing_data::MissingData;
 use crate::external_metrics::why::learned_target::LearnedTargetReport;
 use crate::watches::workloads::Workload;
 use autoscaler::scaling::decision_reason::DecisionReason;

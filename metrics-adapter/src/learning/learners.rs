@@ -21,9 +21,9 @@ use autoscaler::stats::collection::WindowAverages;
 use crate::learning::learning_report::report;
 use crate::learning::observations::Observations;
 use crate::learning::resources::resource_readings::ResourceReadings;
-use crate::learning::stored_learning::StoredLearning;
 use crate::metrics::{LearningGauges, LearningMetrics};
 use crate::watches::ready_pods::ReadyPods;
+use crate::watches::stored_learning::StoredLearning;
 use crate::watches::workloads::Workload;
 
 /// The learners of all workloads. At most one a workload of the table.

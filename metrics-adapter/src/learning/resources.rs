@@ -13,7 +13,6 @@
 //! Missing is never zero. Without `metrics.k8s.io`, a memory limit or a present reading, a pod has no
 //! share of its memory limit, and the rules that use it are off. Throttling is not part of that API.
 
-pub(crate) mod app_containers;
 mod list_items;
 mod pod_metrics;
 pub mod resource_reader;

@@ -33,8 +33,8 @@ use kube::{Api, Client, Resource, ResourceExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::learning::stored_learning::StoredLearning;
 use crate::metrics::Metrics;
+use crate::watches::stored_learning::StoredLearning;
 use crate::watches::workloads::{Workload, WorkloadTable};
 
 /// How long changes are batched.

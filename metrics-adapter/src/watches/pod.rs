@@ -11,8 +11,8 @@ use k8s_openapi::api::core::v1::Pod as KubernetesPod;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
-use crate::learning::pod_template;
-use crate::learning::resources::app_containers::{AppContainer, app_containers};
+use crate::watches::app_containers::{AppContainer, app_containers};
+use crate::watches::pod_template;
 
 /// The fields of a pod that are used here.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,7 +26,6 @@ use metrics_adapter::collection::collector::Collector;
 use metrics_adapter::collection::pod_reports::PodReports;
 use metrics_adapter::collection::scrape_client::ScrapeClient;
 use metrics_adapter::collection::scrape_loop;
-use metrics_adapter::collection::stat_server::StatServer;
 use metrics_adapter::collection::stats_scraper::StatsScraper;
 use metrics_adapter::decisions::decision_history::DecisionHistory;
 use metrics_adapter::decisions::decision_store::DecisionStore;
@@ -37,9 +36,10 @@ use metrics_adapter::external_metrics::leader_forwarder::LeaderForwarder;
 use metrics_adapter::external_metrics::{Api, MetricValues};
 use metrics_adapter::learning::observations::Observations;
 use metrics_adapter::learning::resources::resource_readings::ResourceReadings;
-use metrics_adapter::learning::stored_learning::StoredLearning;
 use metrics_adapter::metrics::Metrics;
+use metrics_adapter::stat_server::StatServer;
 use metrics_adapter::watches::ready_pods::ReadyPods;
+use metrics_adapter::watches::stored_learning::StoredLearning;
 use metrics_adapter::watches::workloads::{Workload, WorkloadTable};
 use prometheus::Registry;
 use serde_json::Value;
@@ -133,7 +133,8 @@ impl Adapter {
             workloads: workloads.clone(),
             metrics: metrics.clone(),
         };
-        tasks.spawn(scrape_loop::run(scraper, pokes.clone()));
+        let scraped = pokes.clone();
+        tasks.spawn(scrape_loop::run(scraper, move |key| scraped.on_scrape(key)));
         let multi_scaler = MultiScaler {
             collector: collector.clone(),
             pods: pods.clone(),

@@ -11,7 +11,7 @@ use component_base::kubernetes::unix_time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 
-use super::app_containers::AppContainer;
+use crate::watches::app_containers::AppContainer;
 
 /// Readings that are older do not count, nor those that are so far in the future.
 pub(super) const MAX_AGE: Duration = Duration::from_secs(120);

@@ -14,13 +14,13 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 /// A container of the app with at least one limit. Kept for each pod, so it is small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppContainer {
-    pub(super) name: Box<str>,
+    pub(crate) name: Box<str>,
     /// Thousandths of a byte.
-    pub(super) memory_limit: Option<i64>,
+    pub(crate) memory_limit: Option<i64>,
     /// Thousandths of a CPU.
-    pub(super) cpu_limit: Option<i64>,
+    pub(crate) cpu_limit: Option<i64>,
     /// Start of the running container, in Unix time.
-    pub(super) started: Option<Duration>,
+    pub(crate) started: Option<Duration>,
 }
 
 /// The containers of a pod that have a limit, without the sidecar.
