@@ -6,6 +6,7 @@
 pub mod abandoned_targets;
 pub mod cached_target;
 pub mod cluster_cache;
+pub(crate) mod last_activation;
 pub mod port_leases;
 pub mod reverse_index;
 pub mod service;

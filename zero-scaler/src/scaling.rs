@@ -3,8 +3,6 @@
 //! `scale_targets` reads and writes the `/scale` subresource. `wake` scales from zero as soon as an
 //! activator reports a held request. `overrides` limits the writes of sizes ahead of the HPA.
 
-pub(crate) mod last_activation;
 pub mod overrides;
-pub mod scale;
 pub mod scale_targets;
 pub mod wake;

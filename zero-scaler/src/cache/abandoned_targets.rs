@@ -9,7 +9,7 @@ use autoscaler::api::{PodAutoscaler, ScaleTargetRef};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use crate::scaling::last_activation::is_parked_at_zero;
+use crate::cache::last_activation::is_parked_at_zero;
 
 /// Upper bound of the targets.
 const MAX_TARGETS: usize = 10_000;

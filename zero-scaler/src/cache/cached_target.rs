@@ -3,14 +3,18 @@
 //!
 //! The objects are large, so nothing else of them is kept.
 
+pub(crate) mod footprint;
+pub mod scale;
+pub(crate) mod sidecar;
+
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
+use self::footprint::PodFootprint;
+use self::scale::{Scale, Writer};
+use self::sidecar::{Sidecar, sidecar_of};
 use crate::FIELD_MANAGER;
-use crate::pods::footprint::PodFootprint;
-use crate::pods::sidecar::{Sidecar, sidecar_of};
-use crate::scaling::scale::{Scale, Writer};
 
 /// A watched target.
 #[derive(Clone, Debug, PartialEq, Eq)]

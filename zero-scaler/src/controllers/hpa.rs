@@ -30,7 +30,6 @@ use crate::controllers::reconciler::{RESYNC, ReconcileError};
 use crate::kubernetes::reasons::Reason;
 use crate::kubernetes::server_side_apply::{apply, delete, is_owned_by, owner};
 
-pub(crate) use acceptance::is_ambiguous;
 pub use acceptance::{AcceptedHpa, HpaAcceptance, accept};
 pub use problem::HpaProblem;
 

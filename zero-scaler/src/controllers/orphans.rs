@@ -23,12 +23,12 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 
 use crate::cache::abandoned_targets::Target;
+use crate::cache::cached_target::scale::Writer;
 use crate::cache::cluster_cache::ClusterCache;
 use crate::controllers::context::Context;
 use crate::controllers::hpa::{HpaAcceptance, evaluate};
 use crate::controllers::reconciler::ReconcileError;
 use crate::kubernetes::reasons::Reason;
-use crate::scaling::scale::Writer;
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError, TargetScale};
 
 /// Interval of the check when no PodAutoscaler was deleted.

@@ -20,12 +20,12 @@ use kube::api::{Api, DynamicObject};
 use parking_lot::Mutex;
 
 use crate::FIELD_MANAGER;
+use crate::cache::cached_target::footprint::PodFootprint;
+use crate::cache::cached_target::scale::{Scale, Writer};
+use crate::cache::cached_target::sidecar::Sidecar;
 use crate::cache::cached_target::{CachedTarget, last_writer};
 use crate::cache::cluster_cache::ClusterCache;
 use crate::kubernetes::reasons::Reason;
-use crate::pods::footprint::PodFootprint;
-use crate::pods::sidecar::Sidecar;
-use crate::scaling::scale::{Scale, Writer};
 
 const CONFLICT: u16 = 409;
 const NOT_FOUND: u16 = 404;

@@ -33,13 +33,13 @@ use kube::ResourceExt;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::cache::cached_target::scale::Scale;
 use crate::cache::cluster_cache::ClusterCache;
 use crate::cache::work_queue::WorkQueue;
 use crate::kubernetes::conditions::{self, INITIALIZED};
 use crate::kubernetes::events::Events;
 use crate::kubernetes::reasons::Reason;
 use crate::metrics::Metrics;
-use crate::scaling::scale::Scale;
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError, TargetScale};
 
 /// Wakes in flight at a time. The next report retries those above the bound.
@@ -347,7 +347,7 @@ pub(crate) mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::scaling::scale::Writer;
+    use crate::cache::cached_target::scale::Writer;
 
     /// One target. Its writes are sent to a channel, and fail on conflicts.
     #[derive(Debug)]

@@ -9,8 +9,7 @@ use autoscaler::api::{PodAutoscalerSpec, ScaleTargetRef, Scaler};
 use autoscaler::contract::SERVICE;
 use autoscaler::settings::AutoscalerConfig;
 use k8s_openapi::api::autoscaling::v2::{
-    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
-    HorizontalPodAutoscalerSpec,
+    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec,
 };
 use kube::ResourceExt;
 
@@ -18,6 +17,7 @@ use super::advice::behavior_advice;
 use super::annotations::{HpaAnnotations, rouse_annotations};
 use super::metric_source::{HpaMetricSource, rouse_metrics};
 use super::problem::HpaProblem;
+use crate::cache::watches::is_ambiguous;
 use crate::kubernetes::reasons::Reason;
 
 /// Whether Rouse follows an HPA.
@@ -124,11 +124,6 @@ fn ambiguous_selector(hpa: &HorizontalPodAutoscaler) -> Option<HpaProblem> {
         "the HPA controller does not scale this HPA: {cause}; give the pods of each target labels of their own"
     );
     Some(HpaProblem::new(Reason::AmbiguousSelector, message))
-}
-
-/// Whether a condition of an HPA reports that its pods are also pods of another HPA.
-pub(crate) fn is_ambiguous(condition: &HorizontalPodAutoscalerCondition) -> bool {
-    condition.reason.as_deref() == Some(Reason::AmbiguousSelector.as_str())
 }
 
 fn pod_autoscaler_spec(

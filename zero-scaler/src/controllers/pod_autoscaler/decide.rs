@@ -17,9 +17,9 @@ use autoscaler::scaling::scale_to_zero::{
 
 use super::learning;
 use super::observe::ObservedWorkload;
+use crate::cache::cached_target::scale::{Scale, Writer};
+use crate::cache::last_activation::{ACTIVE, is_parked_at_zero, last_activation};
 use crate::kubernetes::conditions::{self, INITIALIZED};
-use crate::scaling::last_activation::{ACTIVE, is_parked_at_zero, last_activation};
-use crate::scaling::scale::{Scale, Writer};
 use crate::scaling::wake::first_size;
 
 /// Time without any activator after which workloads at zero are woken. A rolling update of a single

@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::activators::path_verification::PathError;
+use crate::cache::cached_target::footprint::PodFootprint;
+use crate::cache::cached_target::sidecar::Sidecar;
 use crate::controllers::pod_autoscaler::scale_write::ScaleWriteResult;
 use crate::controllers::pod_autoscaler::{degraded, status};
 use crate::kubernetes::reasons::Reason;
-use crate::pods::footprint::PodFootprint;
-use crate::pods::sidecar::Sidecar;
 
 const NOW: i64 = 1_800_000_000;
 

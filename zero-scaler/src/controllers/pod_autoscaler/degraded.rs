@@ -11,12 +11,12 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::decide::allowed;
 use super::observe::ObservedWorkload;
+use crate::cache::cached_target::sidecar::Sidecar;
 use crate::controllers::blocking_condition::blocking_condition;
 use crate::controllers::serverless_service::READY;
 use crate::kubernetes::conditions::ConditionContent;
 use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::{is_managed, routable_ports};
-use crate::pods::sidecar::Sidecar;
 
 /// The condition's type.
 pub(super) const DEGRADED: &str = "Degraded";

@@ -18,6 +18,9 @@ use kube::ResourceExt;
 
 use crate::activators::path_probe::ProbedAddress;
 use crate::activators::path_verification::{PathError, PathVerification, VerificationRequest};
+use crate::cache::cached_target::footprint::PodFootprint;
+use crate::cache::cached_target::scale::Scale;
+use crate::cache::cached_target::sidecar::Sidecar;
 use crate::cache::cluster_cache::CollectedMetric;
 use crate::cache::service::Service;
 use crate::clock::now;
@@ -29,12 +32,9 @@ use crate::controllers::serverless_service::{ACTIVATORS_POPULATED, READY};
 use crate::kubernetes::conditions;
 use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::{PodEndpoint, is_managed, is_ready, pods, ready, routable_ports};
-use crate::pods::footprint::PodFootprint;
 use crate::pods::pod_selection::{PodSelection, SelectorSources};
 use crate::pods::private_ports::sidecar_port;
-use crate::pods::sidecar::Sidecar;
 use crate::pods::start_watch::UnusablePod;
-use crate::scaling::scale::Scale;
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
 
 /// Interval at which targets of unwatched kinds are read.

@@ -7,12 +7,12 @@ use autoscaler::scaling::scale_to_zero::ActivePhase;
 use super::decide::Plan;
 use super::observe::{HpaState, ObservedWorkload};
 use super::scale_write::ScaleWriteResult;
+use crate::cache::cached_target::sidecar::Sidecar;
 use crate::controllers::serverless_service;
 use crate::kubernetes::conditions::ConditionContent;
 use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::is_managed;
 use crate::pods::pod_selection::PodSelection;
-use crate::pods::sidecar::Sidecar;
 use crate::pods::start_watch::UnusablePod;
 use crate::scaling::scale_targets::ScaleError;
 

@@ -18,10 +18,10 @@ use super::ready::{PAUSED, PODS_STARTING, READY, ready};
 use super::scale_write::ScaleWriteResult;
 use super::{degraded, learning, savings, summary};
 use crate::activators::path_verification::PathError;
+use crate::cache::last_activation::ACTIVE;
 use crate::controllers::blocking_condition::blocking_condition;
 use crate::kubernetes::conditions::{self, ConditionContent, INITIALIZED, is_true, set};
 use crate::kubernetes::reasons::Reason;
-use crate::scaling::last_activation::ACTIVE;
 use crate::scaling::scale_targets::ScaleError;
 
 const HPA_ACCEPTED: &str = "HPAAccepted";
