@@ -1,6 +1,8 @@
 //! TestApp: the app behind the proxy. It reads strictly, records its requests and runs the actions
 //! of a row.
 
+mod http2_connection;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +15,6 @@ use tokio::task::AbortHandle;
 
 use crate::app_state::{AppState, ObservedRequest};
 use crate::case::AppAction;
-use crate::http2;
 use crate::http2::case::Http2Action;
 use crate::wire::{Head, ReadError, Wire, latin1};
 
@@ -83,14 +84,14 @@ async fn serve(mut wire: Wire<TcpStream>, shared: Arc<AppState>) {
     // A TCP probe connects and closes without a byte.
     while HTTP2.starts_with(wire.peek()) {
         if wire.peek().len() == HTTP2.len() {
-            return http2::app::serve(wire, &shared).await;
+            return http2_connection::serve(wire, &shared).await;
         }
         if !wire.more().await {
             return;
         }
     }
     if wire.peek().starts_with(HTTP2) {
-        return http2::app::serve(wire, &shared).await;
+        return http2_connection::serve(wire, &shared).await;
     }
     if let Err(read_error) = run_actions(&mut wire, &shared).await {
         shared.record(ObservedRequest::read_error(&read_error));

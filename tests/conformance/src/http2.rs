@@ -1,6 +1,5 @@
 //! HTTP/2 as frames: the rows of the table, and peers that send whatever a row has.
 
-pub(crate) mod app;
 pub mod case;
 pub mod frame;
 pub(crate) mod peer;

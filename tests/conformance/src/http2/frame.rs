@@ -22,7 +22,7 @@ pub mod code {
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
 pub(super) const RST_STREAM: u8 = 3;
-pub(super) const SETTINGS: u8 = 4;
+pub(crate) const SETTINGS: u8 = 4;
 pub(super) const PING: u8 = 6;
 pub(super) const GOAWAY: u8 = 7;
 pub(super) const WINDOW_UPDATE: u8 = 8;
@@ -139,7 +139,7 @@ impl Frame {
     }
 
     /// Moves a frame of stream 1 to `stream`.
-    pub(super) fn on(mut self, stream: u32) -> Self {
+    pub(crate) fn on(mut self, stream: u32) -> Self {
         if self.stream == 1 {
             self.stream = stream;
         }

@@ -16,7 +16,7 @@ use crate::wire::{Body, Wire, latin1};
 pub(crate) struct Http2Peer {
     wire: Wire<TcpStream>,
     decoder: DecoderBox,
-    pub(super) streams: HashMap<u32, StreamMessage>,
+    pub(crate) streams: HashMap<u32, StreamMessage>,
     /// The peer's initial window of each stream.
     initial_window: u64,
     /// Sum of the WINDOW_UPDATEs by stream; 0 is the connection.
@@ -55,7 +55,7 @@ impl Http2Peer {
         peer
     }
 
-    pub(super) fn of(wire: Wire<TcpStream>) -> Self {
+    pub(crate) fn of(wire: Wire<TcpStream>) -> Self {
         Self {
             wire,
             decoder: DecoderBox(Decoder::new()),
@@ -74,7 +74,7 @@ impl Http2Peer {
     /// Closes the sending direction and reads to the end. Without that, frames of the peer that are
     /// in flight, such as an acknowledgement of SETTINGS, would turn the close into a reset, and a
     /// reset discards what the peer has not read yet.
-    pub(super) async fn close(&mut self) {
+    pub(crate) async fn close(&mut self) {
         self.wire.close_write().await;
         let _ = self.wire.take(usize::MAX).await;
     }
@@ -133,7 +133,7 @@ impl Http2Peer {
     }
 
     /// Reads one frame; false at the end.
-    pub(super) async fn read_frame(&mut self) -> anyhow::Result<bool> {
+    pub(crate) async fn read_frame(&mut self) -> anyhow::Result<bool> {
         let Some(frame) = self.frame().await? else { return Ok(false) };
         match frame.kind {
             HEADERS => self.on_headers(frame).await?,

@@ -2,10 +2,10 @@
 
 use tokio::net::TcpStream;
 
-use super::case::Http2Action;
-use super::frame::*;
-use super::peer::{Http2Peer, StreamMessage};
 use crate::app_state::{AppState, ObservedRequest};
+use crate::http2::case::Http2Action;
+use crate::http2::frame::*;
+use crate::http2::peer::{Http2Peer, StreamMessage};
 use crate::wire::Wire;
 
 /// The app's side of a connection.
