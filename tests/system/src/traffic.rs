@@ -3,6 +3,7 @@
 
 pub mod attack;
 pub mod forwarded_port;
+pub mod learning;
 pub mod load;
 pub mod metric;
 pub mod simulated_activator;

@@ -3,7 +3,6 @@
 
 pub mod hpa_status;
 pub mod injection;
-pub mod learning;
 pub mod rollout;
 pub mod scale_target;
 pub mod workload;

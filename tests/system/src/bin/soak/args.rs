@@ -4,6 +4,9 @@ use anyhow::{Result, ensure};
 use clap::{ArgAction, Parser, ValueEnum};
 use system_tests::workloads::workload::{Sidecar, Workload};
 
+/// The argument that makes this program delay packets, in milliseconds.
+pub(crate) const DELAY_PACKETS: &str = "delay-packets";
+
 /// Long tests of Rouse on a real cluster, with bounds.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
@@ -13,7 +16,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) lengths: Lengths,
     /// Milliseconds; the scenario of faults starts this process.
-    #[arg(long = crate::faults::packet_delay::ARGUMENT, hide = true)]
+    #[arg(long = DELAY_PACKETS, hide = true)]
     pub(crate) delay_packets: Option<u64>,
 }
 

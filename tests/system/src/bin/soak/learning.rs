@@ -12,8 +12,8 @@ use kube::Client;
 use serde_json::Value;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::timeline::{Timeline, now_ms};
+use system_tests::traffic::learning::{learning, number};
 use system_tests::traffic::load::{self, Load, Response};
-use system_tests::workloads::learning::{learning, number};
 use system_tests::workloads::workload::{Workload, replicas};
 use tokio::time::{MissedTickBehavior, interval};
 

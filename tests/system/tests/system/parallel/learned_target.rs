@@ -11,8 +11,8 @@ use autoscaler::contract::METRIC_DESIRED;
 use serde_json::Value;
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::TestNamespace;
+use system_tests::traffic::learning::{learning, number};
 use system_tests::traffic::load::{Load, ensure_all_ok, until_first_response};
-use system_tests::workloads::learning::{learning, number};
 use system_tests::workloads::workload::{Workload, replicas, state};
 
 /// Enough for a pod's start on a loaded machine.

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use system_tests::cluster::cluster_tool::cluster_tool;
 
 use super::packet_delay;
+use crate::args::DELAY_PACKETS;
 
 const TABLE: &str = "inet rouse_faults";
 /// The API server of every cluster of the cluster tool.
@@ -67,7 +68,7 @@ pub(crate) fn delay(by: Duration) -> Result<NetworkFault> {
     let program = std::env::current_exe()?;
     let mut process = in_cluster()?
         .arg(program)
-        .arg(format!("--{}={}", packet_delay::ARGUMENT, by.as_millis()))
+        .arg(format!("--{}={}", DELAY_PACKETS, by.as_millis()))
         .stdout(Stdio::piped())
         .spawn()?;
     let output = process.stdout.take().context("the process that delays packets has no output")?;

@@ -19,8 +19,6 @@ use rustix::net::{
 };
 use tokio::time::Instant;
 
-/// The argument of this program that makes it delay packets, in milliseconds.
-pub(crate) const ARGUMENT: &str = "delay-packets";
 /// Number of the queue.
 pub(super) const QUEUE: u16 = 7;
 
