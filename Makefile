@@ -245,7 +245,7 @@ $(QEMU):
 
 .PHONY: bench
 bench: ## Measure the cost of a report, a decision and a request, and check the bounds
-	cargo bench --quiet --locked --package autoscaler --no-fail-fast --bench cost --bench memory
+	cargo bench --quiet --locked --package autoscaler --package learning --no-fail-fast --bench cost --bench memory
 
 .PHONY: bench-proxies
 bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static

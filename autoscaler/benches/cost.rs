@@ -10,9 +10,7 @@
 )]
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -20,32 +18,21 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use autoscaler::contract::metric_name::MetricName;
-use autoscaler::learning::{AppSecond, Learner, LearningSpec, MissBudget, PodSecond};
 use autoscaler::routing::breaker::{Breaker, ConcurrencyLimit};
 use autoscaler::routing::endpoint_subset::endpoint_subset;
 use autoscaler::scaling::decider::{Decider, DeciderSpec};
 use autoscaler::settings::AutoscalerConfig;
 use autoscaler::settings::{Aggregation, Settings};
-use autoscaler::stats::collection::{Collection, WindowAverages, WindowSpec};
+use autoscaler::stats::collection::{Collection, WindowSpec};
 use autoscaler::stats::{EndedRequests, RequestEnd, RequestStats, Stat};
-use criterion::{Bencher, Criterion};
+use criterion::Bencher;
 
-use table::{Row, print_rows};
+use cases::Case;
 
+mod cases;
 mod table;
 
 const T0: Duration = Duration::from_secs(1_600_000_000);
-
-/// Factor that a shared machine may add before a bound counts as missed.
-const NOISE: f64 = 2.0;
-
-/// A benchmark case.
-struct Case {
-    name: &'static str,
-    /// Nanoseconds; cases without a bound are only reported.
-    bound: Option<f64>,
-    run: fn(&mut Bencher<'_>),
-}
 
 const CASES: &[Case] = &[
     Case { name: "record one stat a second", bound: Some(100.0), run: |b| record(b, Aggregation::Linear, 1) },
@@ -84,7 +71,6 @@ const CASES: &[Case] = &[
         bound: Some(1000.0),
         run: |b| decide(b, Aggregation::WeightedExponential, 3, 0),
     },
-    Case { name: "learn from a second of one pod, and decide", bound: Some(2000.0), run: learn },
     Case { name: "a request in and out", bound: Some(100.0), run: request },
     Case {
         name: "a request in and out, with a lock and the clock",
@@ -103,42 +89,7 @@ const CASES: &[Case] = &[
 ];
 
 fn main() -> ExitCode {
-    // Cargo passes `--bench` for benchmarks only; as a test there is nothing to do.
-    if !std::env::args().any(|argument| argument == "--bench") {
-        return ExitCode::SUCCESS;
-    }
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("criterion");
-    let mut criterion = Criterion::default()
-        .output_directory(&directory)
-        .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_millis(1500));
-    for case in CASES {
-        criterion.bench_function(case.name, case.run);
-    }
-    // The memory benchmark prints its row below this table.
-    println!("{:<62}{:>12}{:>12}   result", "operation", "measured", "bound");
-    let rows: Vec<_> = CASES.iter().map(|case| row(case, &directory)).collect();
-    print_rows(&rows)
-}
-
-fn row(case: &Case, directory: &Path) -> Row {
-    Row {
-        name: case.name,
-        measured: median(&estimates(case, directory)),
-        bound: case.bound,
-        unit: "ns",
-        noise: NOISE,
-    }
-}
-
-/// Path of criterion's estimates of a case.
-fn estimates(case: &Case, directory: &Path) -> PathBuf {
-    directory.join(case.name).join("new").join("estimates.json")
-}
-
-fn median(estimates: &Path) -> f64 {
-    let estimates: serde_json::Value = serde_json::from_slice(&fs::read(estimates).unwrap()).unwrap();
-    estimates.pointer("/median/point_estimate").and_then(serde_json::Value::as_f64).unwrap()
+    cases::run(CASES)
 }
 
 fn at(second: u64) -> Duration {
@@ -182,29 +133,6 @@ fn decide(bencher: &mut Bencher<'_>, aggregation: Aggregation, silence: u64, del
     bencher.iter(|| {
         let averages = black_box(&collection).averages(MetricName::Concurrency, black_box(now));
         decider.decide(black_box(&spec), averages, 1, now)
-    });
-}
-
-/// The steps at the end of a block are included: one in ten seconds.
-fn learn(bencher: &mut Bencher<'_>) {
-    let objective = Some(MissBudget(0.05));
-    let mut learner =
-        Learner::new(LearningSpec { user_target: 8.0, objective, ..LearningSpec::default() }, 0);
-    let app = AppSecond { completions: 80.0, seconds: 8.0, misses: 1.0, errors: 0.0 };
-    let pod = PodSecond {
-        age: Duration::from_secs(600),
-        concurrency: 8.0,
-        arrivals: 80.0,
-        app: Some(app),
-        ..PodSecond::default()
-    };
-    let spec = DeciderSpec { target: 8.0, ..DeciderSpec::default() };
-    let averages = Some(WindowAverages { stable: 8.0, panic: 8.0 });
-    let mut second = 0;
-    bencher.iter(|| {
-        second += 1;
-        learner.observe(at(second), black_box(&[pod]));
-        learner.decide(&spec, averages, 1, at(second))
     });
 }
 

@@ -23,7 +23,7 @@ mod sidecar_container;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-pub use learning_status::LearningStatus;
+pub use learning_status::{LearningStatus, MAX_CHECKPOINT_BYTES};
 pub use metric::{Metric, MetricSpec};
 pub use no_wake::NoWakeSpec;
 pub use pod_autoscaler::{

@@ -18,7 +18,7 @@
 //! | [`settings`] | the ConfigMap `config-autoscaler` and the annotations of a workload |
 //! | [`stats`] | what a process reports about its requests, and the windows over these reports |
 //! | [`scaling`] | how many pods a workload should have, zero included |
-//! | [`learning`] | how many concurrent requests one pod should carry |
+//! | [`learning_report`] | the learned target in a decision: how many requests one pod should carry |
 //! | [`history`] | the last hour of a workload: its samples and wakes |
 //! | [`routing`] | which pods and activators a request may use, and how many at a time |
 //! | `api` | the custom resources (feature `api`) |
@@ -35,7 +35,7 @@
 pub mod api;
 pub mod contract;
 pub mod history;
-pub mod learning;
+pub mod learning_report;
 pub mod routing;
 pub mod scaling;
 pub mod settings;

@@ -18,6 +18,7 @@ mod replica_bounds;
 mod values;
 mod workload;
 
+pub use bounds::{LEARNING_FACTOR_DEFAULT, MOST_LEARNING_FACTOR};
 pub use config::AutoscalerConfig;
 pub use reader::SettingError;
 pub use reference::{SettingReference, reference};

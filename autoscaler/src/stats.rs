@@ -19,7 +19,7 @@ pub mod window;
 
 pub use app_stat::AppStat;
 pub use ended_requests::{EndedRequests, RequestEnd};
-pub(crate) use plausible::is_plausible;
+pub use plausible::is_plausible;
 pub use request_progress::RequestProgress;
 pub use request_stats::{RequestStats, RequestStatsReport};
 pub use sample_size::{extrapolate, outliers, sample_size, widened_sample};

@@ -7,7 +7,7 @@
 //!  resources: CPU and memory ─────┘
 //! ```
 //!
-//! The rules are `autoscaler::learning`. Only the leader learns: replicas sample different pods. Its
+//! The rules are the crate `learning`. Only the leader learns: replicas sample different pods. Its
 //! state is stored in the PodAutoscaler's status by the zero-scaler, and the next leader continues
 //! from there.
 

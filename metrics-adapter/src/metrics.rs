@@ -5,7 +5,7 @@
 //! the metrics API.
 
 use autoscaler::Key;
-use autoscaler::learning::{LearningReport, Phase};
+use autoscaler::learning_report::{LearningReport, Phase};
 use autoscaler::settings::LearnTarget;
 use component_base::kubernetes::DecodeErrors;
 use component_base::kubernetes::lease::Leadership;

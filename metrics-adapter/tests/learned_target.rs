@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::quantity::parse_milli;
-use autoscaler::learning::{AppSecond, MissBudget, PodSecond, WorkloadLearning};
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTarget;
 use autoscaler::settings::{AutoscalerConfig, LearnTarget, Settings};
@@ -23,6 +22,7 @@ use autoscaler::stats::Stat;
 use autoscaler::stats::collection::ScrapeResult;
 use http::StatusCode;
 use kube::runtime::watcher::Event;
+use learning::{AppSecond, MissBudget, PodSecond, WorkloadLearning};
 use metrics_adapter::watches::workloads::Workload;
 use serde_json::{Value, json};
 use support::{Adapter, Setup, key};

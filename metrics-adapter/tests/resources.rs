@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::contract::metric_name::MetricName;
-use autoscaler::learning::WorkloadLearning;
 use autoscaler::scaling::metric_target::MetricTarget;
 use autoscaler::settings::{AutoscalerConfig, Settings};
 use component_base::kubernetes::lease::Leadership;
 use fake_api::{FakeApi, Outage};
 use http::StatusCode;
 use kube::runtime::watcher::Event;
+use learning::WorkloadLearning;
 use metrics_adapter::learning::resources::resource_reader::ResourceReader;
 use metrics_adapter::learning::resources::resource_readings::{
     ResourceReadings, ResourceStatus, ResourceUsage,

@@ -9,12 +9,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::quantity::{format_milli, milli_from_f64, parse_milli};
-use crate::learning::{LearningReport, is_same_target};
+use crate::learning_report::{LearningReport, is_same_target};
 use crate::scaling::readable::CompactNumber;
 use crate::settings::LearnTarget;
 
 /// Largest checkpoint, in bytes. A larger one is left out.
-const MAX_CHECKPOINT_BYTES: usize = 16 * 1024;
+pub const MAX_CHECKPOINT_BYTES: usize = 16 * 1024;
 
 /// The learned target of a workload, with its evidence.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -101,41 +101,14 @@ fn message(report: &LearningReport) -> String {
 }
 
 fn checkpoint(report: &LearningReport) -> Option<String> {
-    // A number that JSON does not have would make the state unreadable, not the status.
-    let json = serde_json::to_string(report.checkpoint.as_ref()?).ok()?;
-    (json.len() <= MAX_CHECKPOINT_BYTES).then_some(json)
+    let json = report.checkpoint.as_ref()?.json();
+    (json.len() <= MAX_CHECKPOINT_BYTES).then(|| json.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::learning::{AppSecond, Learner, LearnerState, LearningSpec, MissBudget, Phase, PodSecond};
-
-    /// A learner with evidence at every load: all bins of its curve are in use.
-    fn full_learner() -> Learner {
-        let objective = Some(MissBudget(0.05));
-        let mut learner =
-            Learner::new(LearningSpec { user_target: 20.0, objective, ..LearningSpec::default() }, u64::MAX);
-        for second in 0..6000_u32 {
-            let load = 0.2 * 1.007_f64.powi(i32::try_from(second % 1300).unwrap());
-            let completions = load * 9.000_000_1;
-            let seconds = load * 1.000_000_1;
-            let app =
-                AppSecond { completions, seconds, misses: completions / 31.0, errors: completions / 97.0 };
-            let age = Duration::from_secs(600);
-            let pod = PodSecond {
-                age,
-                concurrency: load,
-                arrivals: completions,
-                app: Some(app),
-                ..PodSecond::default()
-            };
-            learner.observe(Duration::from_secs(1_600_000_000 + u64::from(second)), &[pod, pod, pod]);
-        }
-        learner
-    }
+    use crate::learning_report::{Checkpoint, Phase};
 
     fn report() -> LearningReport {
         LearningReport {
@@ -149,7 +122,7 @@ mod tests {
             pods_with_target: 20,
             changes: 3,
             reverts: 0,
-            checkpoint: Some(full_learner().state(Duration::from_secs(1_600_006_000))),
+            checkpoint: Checkpoint::of(&[1.5]),
         }
     }
 
@@ -194,16 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn checkpoint_of_a_full_learner_is_within_its_bound_and_restores_it() {
-        let text = LearningStatus::new(&report(), updated()).checkpoint.unwrap();
-        // Twice the size, for numbers with more digits.
-        assert!(text.len() <= MAX_CHECKPOINT_BYTES / 2, "{} bytes", text.len());
-        let state: LearnerState = serde_json::from_str(&text).unwrap();
-        let now = Duration::from_secs(1_600_006_100);
-        let learner = full_learner();
-        let spec =
-            LearningSpec { user_target: 20.0, objective: Some(MissBudget(0.05)), ..LearningSpec::default() };
-        let restored = Learner::restore(spec, u64::MAX, state, now);
-        assert_eq!(restored.learned().target, learner.learned().target);
+    fn checkpoint_is_stored_unchanged_unless_it_is_too_large() {
+        let stored = |bytes: usize| {
+            let checkpoint = Checkpoint::of(&"7".repeat(bytes - 2));
+            LearningStatus::new(&LearningReport { checkpoint, ..report() }, updated()).checkpoint
+        };
+        assert_eq!(stored(MAX_CHECKPOINT_BYTES).unwrap().len(), MAX_CHECKPOINT_BYTES);
+        assert_eq!(stored(MAX_CHECKPOINT_BYTES + 1), None);
+        assert_eq!(LearningStatus::new(&report(), updated()).checkpoint.as_deref(), Some("[1.5]"));
     }
 }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Key;
-use crate::learning::LearningReport;
+use crate::learning_report::LearningReport;
 use crate::scaling::decider::{DeciderSpec, ScaleResult};
 use crate::stats::collection::WindowAverages;
 

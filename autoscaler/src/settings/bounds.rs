@@ -115,9 +115,9 @@ pub(crate) const QUEUE_DEPTH: Bound<u32> =
     Bound { words: "a whole number from 1 to 2147483647", accepts: |n| n >= 1 && is_size(n) };
 
 /// Default factor between the user's target and the learned one.
-pub(crate) const LEARNING_FACTOR_DEFAULT: f64 = 4.0;
+pub const LEARNING_FACTOR_DEFAULT: f64 = 4.0;
 /// Largest such factor.
-pub(crate) const MOST_LEARNING_FACTOR: f64 = 16.0;
+pub const MOST_LEARNING_FACTOR: f64 = 16.0;
 /// Smallest target per pod.
 pub(crate) const LEAST_TARGET: f64 = 0.01;
 

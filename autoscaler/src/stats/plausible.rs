@@ -5,6 +5,6 @@
 const MAX_PLAUSIBLE: f64 = 1e9;
 
 /// Whether `value` is from 0 to 10⁹.
-pub(crate) fn is_plausible(value: f64) -> bool {
+pub fn is_plausible(value: f64) -> bool {
     (0.0..=MAX_PLAUSIBLE).contains(&value)
 }

@@ -26,12 +26,12 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::contract::selector::Selector;
-use autoscaler::learning::PodSecond;
 use autoscaler::stats::collection::ScrapeResult;
 use autoscaler::stats::{AppStat, Stat, extrapolate, outliers, sample_size, widened_sample};
 use futures::StreamExt;
 use futures::future::{join_all, try_join};
 use futures::stream::FuturesUnordered;
+use learning::PodSecond;
 use rand::seq::SliceRandom;
 use tokio::time::Instant;
 

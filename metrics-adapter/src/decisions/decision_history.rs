@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::history::{HourHistory, Sample, Wake};
-use autoscaler::learning::Phase;
+use autoscaler::learning_report::Phase;
 use autoscaler::scaling::decider::{DeciderSpec, ScaleResult};
 use autoscaler::stats::collection::WindowAverages;
 use parking_lot::{Mutex, MutexGuard};

@@ -134,8 +134,9 @@ fn must_send(sent: &Decision, decision: &Decision) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use autoscaler::learning::{Learner, LearningReport, LearningSpec, Phase};
+    use autoscaler::learning_report::{Checkpoint, LearningReport, Phase};
     use autoscaler::settings::LearnTarget;
+    use learning::{Learner, LearningSpec};
 
     use super::*;
 
@@ -189,7 +190,7 @@ mod tests {
             pods_with_target: 2,
             changes: 1,
             reverts: 0,
-            checkpoint: Some(state),
+            checkpoint: Checkpoint::of(&state),
         };
         let learned = Decision { learning: Some(Box::new(report)), ..decision(1, 0) };
         let decisions = DecisionStore::default();

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::history::Sample;
-use autoscaler::learning::LearningReport;
+use autoscaler::learning_report::LearningReport;
 use autoscaler::scaling::decider::Decider;
 use autoscaler::{Decision, Key};
 use component_base::kubernetes::lease::Leadership;

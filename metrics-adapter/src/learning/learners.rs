@@ -14,9 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::learning::{Learner, LearningReport, LearningSpec};
+use autoscaler::learning_report::LearningReport;
 use autoscaler::settings::LearnTarget;
 use autoscaler::stats::collection::WindowAverages;
+use learning::{Learner, LearningSpec};
 
 use crate::learning::learning_report::report;
 use crate::learning::observations::Observations;
@@ -98,7 +99,7 @@ impl Learners {
         entry.record_kill(kill, now);
         let learned = entry.learner.decide(&workload.spec, averages, ready, now);
         let resources = self.sources.resources.status(key);
-        let report = report(learning, &learned, averages, resources, entry.learner.state(now));
+        let report = report(learning, &learned, averages, resources, &entry.learner.state(now));
         entry.gauges.update(&report);
         Some(report)
     }

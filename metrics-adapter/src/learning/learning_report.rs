@@ -2,10 +2,9 @@
 //!
 //! The zero-scaler writes it to the status of the PodAutoscaler, and `why` shows it.
 
-use autoscaler::learning::{FreezeReason, LearnedTarget, LearnerState, LearningReport, Phase};
+use autoscaler::learning_report::{Checkpoint, FreezeReason, LearningReport, Phase};
 use autoscaler::stats::collection::WindowAverages;
-
-use autoscaler::learning::WorkloadLearning;
+use learning::{LearnedTarget, LearnerState, WorkloadLearning};
 
 use crate::learning::resources::resource_readings::{ResourceStatus, ResourceUsage};
 
@@ -15,7 +14,7 @@ pub(crate) fn report(
     learned: &LearnedTarget,
     averages: Option<WindowAverages>,
     resources: ResourceStatus,
-    checkpoint: LearnerState,
+    state: &LearnerState,
 ) -> LearningReport {
     let load = averages.unwrap_or_default().stable;
     LearningReport {
@@ -29,7 +28,7 @@ pub(crate) fn report(
         pods_with_target: pods(load, learned.target),
         changes: learned.changes,
         reverts: learned.reverts,
-        checkpoint: Some(checkpoint),
+        checkpoint: Checkpoint::of(state),
     }
 }
 
@@ -92,8 +91,8 @@ fn reason(phase: Phase) -> Option<&'static str> {
 mod tests {
     use std::time::Duration;
 
-    use autoscaler::learning::Learner;
     use autoscaler::settings::LearnTarget;
+    use learning::Learner;
 
     use super::*;
 
@@ -117,7 +116,7 @@ mod tests {
         let averages = Some(WindowAverages { stable, panic: 0.0 });
         let state = Learner::new(learning.spec, 0).state(Duration::ZERO);
         let resources = ResourceStatus::Available(ResourceUsage { memory: Some(0.612), cpu: None });
-        report(&learning, learned, averages, resources, state)
+        report(&learning, learned, averages, resources, &state)
     }
 
     #[test]

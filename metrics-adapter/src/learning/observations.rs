@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::learning::PodSecond;
+use learning::PodSecond;
 use parking_lot::{Mutex, MutexGuard};
 
 /// Rounds kept for a workload: several decisions' worth.

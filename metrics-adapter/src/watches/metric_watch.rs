@@ -17,7 +17,6 @@ use autoscaler::Key;
 use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, PodAutoscalerStatus, key_of};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP};
-use autoscaler::learning::WorkloadLearning;
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTargetError;
 use autoscaler::settings::{AutoscalerConfig, Settings};
@@ -30,6 +29,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource, ResourceExt};
+use learning::WorkloadLearning;
 use tokio::sync::watch;
 use tokio::time::Instant;
 

@@ -6,9 +6,9 @@
 
 use autoscaler::Key;
 use autoscaler::api::{LearningStatus, PodAutoscaler};
-use autoscaler::learning::LearnerState;
 use component_base::kubernetes::Decoded;
 use kube::runtime::reflector::{self, ObjectRef, Store};
+use learning::LearnerState;
 
 /// The statuses of all PodAutoscalers. Clones share them.
 #[derive(Clone)]

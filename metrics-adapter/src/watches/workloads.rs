@@ -9,10 +9,10 @@ use std::sync::Arc;
 use autoscaler::Key;
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::selector::Selector;
-use autoscaler::learning::WorkloadLearning;
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::settings::{Schedule, SidecarMode};
 use autoscaler::stats::collection::WindowSpec;
+use learning::WorkloadLearning;
 use tokio::sync::watch;
 
 /// Receives the newest table.
@@ -85,9 +85,9 @@ impl Workload {
 
     /// A workload that learns, with the user's `target` and an objective of 95 %.
     pub(crate) fn learning(name: &str, mode: autoscaler::settings::LearnTarget, target: f64) -> Self {
-        use autoscaler::learning::MissBudget;
         use autoscaler::scaling::metric_target::MetricTarget;
         use autoscaler::settings::{AutoscalerConfig, Settings};
+        use learning::MissBudget;
 
         let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
         let measure = MetricName::Concurrency;

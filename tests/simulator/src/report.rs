@@ -6,7 +6,7 @@ pub mod latencies;
 use std::fmt;
 use std::time::Duration;
 
-use autoscaler::learning::Phase;
+use autoscaler::learning_report::Phase;
 use autoscaler::routing::sks_mode::SksMode;
 
 use crate::clock::Time;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::quantity::milli_from_f64;
-use autoscaler::learning::{LearningSpec, MissBudget};
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTarget;
 use autoscaler::settings::{AutoscalerConfig, LearnTarget, Settings};
+use learning::{LearningSpec, MissBudget};
 
 use crate::clock::Time;
 use crate::hpa::{Behavior, HpaSpec};

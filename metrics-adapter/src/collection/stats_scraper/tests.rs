@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use autoscaler::contract::metric_name::MetricName;
-use autoscaler::learning::WorkloadLearning;
 use autoscaler::scaling::metric_target::MetricTarget;
 use autoscaler::settings::{AutoscalerConfig, LatencyObjective, LearnTarget, Settings, SidecarMode};
 use autoscaler::stats::PodStat;
 use kube::runtime::watcher::Event;
+use learning::WorkloadLearning;
 
 use super::*;
 

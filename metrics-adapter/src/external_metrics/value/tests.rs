@@ -1,12 +1,13 @@
 use std::time::Duration;
 
-use autoscaler::learning::{LearnedTarget, Learner, Phase};
+use autoscaler::learning_report::Phase;
 use autoscaler::scaling::decider::{DecisionRule, ScaleResult};
 use autoscaler::settings::LearnTarget::{self, Apply, Off, Recommend};
 use autoscaler::settings::{Schedule, SidecarMode};
 use autoscaler::stats::Stat;
 use autoscaler::stats::collection::{ScrapeResult, WindowAverages};
 use kube::runtime::watcher::Event;
+use learning::{LearnedTarget, Learner};
 use proptest::prelude::*;
 use tokio::sync::watch;
 
@@ -60,7 +61,7 @@ pub(in crate::external_metrics) fn decide(
         let learner = Learner::new(learning.spec, 0);
         let learned = LearnedTarget { target: learned, phase: Phase::Settled, ..learner.learned() };
         let state = learner.state(Duration::ZERO);
-        Box::new(report(learning, &learned, Some(averages), ResourceStatus::Unavailable, state))
+        Box::new(report(learning, &learned, Some(averages), ResourceStatus::Unavailable, &state))
     });
     let decision = Decision::new(workload.key.clone(), result, false, 1, None, at);
     values.decisions.publish(Decision { learning, ..decision });

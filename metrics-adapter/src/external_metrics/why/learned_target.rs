@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use autoscaler::learning::{LearningReport, WorkloadLearning};
+use autoscaler::learning_report::LearningReport;
+use learning::WorkloadLearning;
 use serde_json::{Value, json};
 
 use crate::decisions::decision_history::TargetChange;

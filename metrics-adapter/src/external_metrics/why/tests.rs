@@ -1,4 +1,4 @@
-use autoscaler::learning::Phase;
+use autoscaler::learning_report::Phase;
 use autoscaler::settings::LearnTarget::{self, Apply, Recommend};
 
 use super::*;

@@ -1,11 +1,12 @@
 mod traces;
 
 use autoscaler::api::PodAutoscaler;
-use autoscaler::learning::{AppSecond, Phase, PodSecond};
+use autoscaler::learning_report::Phase;
 use autoscaler::settings::LearnTarget;
 use component_base::kubernetes::Decoded;
 use kube::runtime::reflector;
 use kube::runtime::watcher::Event;
+use learning::{AppSecond, LearnerState, PodSecond};
 use prometheus::Registry;
 use serde_json::json;
 
@@ -88,7 +89,7 @@ fn stored(report: &LearningReport) -> serde_json::Value {
         "phase": report.phase.to_string(),
         "confidence": 0,
         "message": report.evidence,
-        "checkpoint": serde_json::to_string(&report.checkpoint).unwrap(),
+        "checkpoint": report.checkpoint.as_ref().unwrap().json(),
     })
 }
 
@@ -103,7 +104,8 @@ fn learner_begins_with_the_users_target_at_the_first_ready_pod() {
 }
 
 fn epoch(report: &LearningReport) -> u64 {
-    report.checkpoint.as_ref().unwrap().epoch()
+    let state: LearnerState = serde_json::from_str(report.checkpoint.as_ref().unwrap().json()).unwrap();
+    state.epoch()
 }
 
 #[test]

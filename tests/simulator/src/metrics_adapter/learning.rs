@@ -1,9 +1,9 @@
 //! Learning in the metrics-adapter: the learner with its mode, and what it serves to decider and HPA.
 
-use autoscaler::learning::{LearnedTarget, Learner, PodSecond};
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::settings::LearnTarget;
 use autoscaler::stats::collection::WindowAverages;
+use learning::{LearnedTarget, Learner, PodSecond};
 
 use crate::clock::{Time, unix};
 use crate::scenario::Scenario;

@@ -3,9 +3,9 @@
 //! Requests come from clients (Serve) and from activators (Proxy). A terminating pod finishes its
 //! requests, and those that still arrive until the new slices have reached all nodes.
 
-use autoscaler::learning::{AppSecond, PodSecond};
 use autoscaler::routing::breaker::ConcurrencyLimit;
 use autoscaler::stats::{RequestStats, Stat};
+use learning::{AppSecond, PodSecond};
 
 use crate::clock::{Time, instant, whole_second};
 use crate::workload::app::App;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use autoscaler::api::{
     LearningStatus, PodAutoscaler, SavingsStatus, ServerlessService, SidecarConflict, StartFailure,
 };
-use autoscaler::learning::{LearningReport, Phase};
+use autoscaler::learning_report::{LearningReport, Phase};
 use autoscaler::scaling::pod_start::StartCause;
 use autoscaler::settings::{AutoscalerConfig, LearnTarget, NoWakeRules, Settings, SidecarMode};
 use autoscaler::{Decision, Key, Protocol};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use autoscaler::api::LearningStatus;
 use autoscaler::contract::quantity::{format_milli, milli_from_f64};
-use autoscaler::learning::LearningReport;
+use autoscaler::learning_report::LearningReport;
 use autoscaler::settings::LearnTarget;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -116,7 +116,8 @@ fn has_same_evidence(before: &LearningStatus, after: &LearningStatus) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use autoscaler::learning::{AppSecond, Learner, LearningSpec, Phase, PodSecond};
+    use autoscaler::learning_report::{Checkpoint, Phase};
+    use learning::{AppSecond, Learner, LearningSpec, PodSecond};
 
     use super::*;
 
@@ -151,7 +152,7 @@ mod tests {
             pods_with_target: 1,
             changes: 0,
             reverts: 0,
-            checkpoint: Some(learner.state(Duration::from_secs(now))),
+            checkpoint: Checkpoint::of(&learner.state(Duration::from_secs(now))),
         }
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::learning::LearningReport;
+use autoscaler::learning_report::LearningReport;
 use autoscaler::stats::{ActivatorReport, Stat, StatMessage};
 use autoscaler::{Decision, DecisionEvent, Key};
 use clap::Parser;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use autoscaler::learning::{Learner, LearningReport, LearningSpec, Phase};
+use autoscaler::learning_report::{Checkpoint, LearningReport, Phase};
 use autoscaler::settings::LearnTarget;
+use learning::{Learner, LearningSpec};
 use serde_json::Value;
 
 use crate::harness::cluster::{AUTOSCALER, Cluster, HPA, TARGET};
@@ -26,7 +27,7 @@ fn report(mode: LearnTarget, target: f64) -> LearningReport {
         pods_with_target: 3,
         changes: 1,
         reverts: 0,
-        checkpoint: Some(learner.state(Duration::from_secs(1_700_000_000))),
+        checkpoint: Checkpoint::of(&learner.state(Duration::from_secs(1_700_000_000))),
     }
 }
 

@@ -4,7 +4,7 @@
 //! both the time in the app and the load look better the more it refuses. With an objective a failed
 //! request is a miss. Without one, nothing else shows that a target is too high.
 
-use crate::learning::curve::Sums;
+use crate::curve::Sums;
 
 /// Weight of the past after a second: a half-life of 20 s.
 const FADING: f64 = 0.966;

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use autoscaler::learning_report::Phase;
+
 use super::change::ChangeKind;
 use super::{BLOCK, Learner};
-use crate::learning::observation::PodSecond;
-use crate::learning::phase::Phase;
+use crate::observation::PodSecond;
 
 /// Factor on the load of the pods at an out-of-memory kill. One pod had more than their mean.
 const AFTER_KILL: f64 = 0.7;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::learning::{AppSecond, MissBudget};
+use crate::{AppSecond, MissBudget};
 
 /// Bound of a learner's memory.
 const MEMORY: usize = 16 * 1024;

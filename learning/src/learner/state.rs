@@ -5,16 +5,16 @@
 
 use std::time::Duration;
 
+use autoscaler::learning_report::Phase;
 use serde::{Deserialize, Serialize};
 
 use super::change::Change;
 use super::memory_line::MemoryLine;
 use super::{FIRST_PAUSE, LONGEST_PAUSE, Learner};
-use crate::learning::bounds::LearningSpec;
-use crate::learning::bracket::Bracket;
-use crate::learning::curve::LoadCurve;
-use crate::learning::phase::Phase;
-use crate::learning::shadow::Costs;
+use crate::bounds::LearningSpec;
+use crate::bracket::Bracket;
+use crate::curve::LoadCurve;
+use crate::shadow::Costs;
 
 /// Relative difference of two numbers of which one was a JSON text.
 const SAME: f64 = 1e-9;

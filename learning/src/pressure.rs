@@ -1,8 +1,8 @@
 //! Pressure: whether a trial shows room for more load, is near the limit, or above it.
 
-use super::bounds::LearningSpec;
-use super::curve::{LoadCurve, Sums};
-use super::trial::Trial;
+use crate::bounds::LearningSpec;
+use crate::curve::{LoadCurve, Sums};
+use crate::trial::Trial;
 
 /// Share of the budget that the target may use: the rest is for bursts.
 const USE: f64 = 0.85;
@@ -20,19 +20,19 @@ const MOST_SEVERE: f64 = 1e6;
 
 /// Result of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Assessment {
-    pub(super) pressure: Pressure,
+pub(crate) struct Assessment {
+    pub(crate) pressure: Pressure,
     /// The measure divided by its limit.
-    pub(super) severity: f64,
+    pub(crate) severity: f64,
     /// Time of a request over that at low load; `None` without such a reference.
-    pub(super) slowdown: Option<f64>,
+    pub(crate) slowdown: Option<f64>,
     /// Load of a pod at which that reference was measured.
-    pub(super) reference_load: Option<f64>,
+    pub(crate) reference_load: Option<f64>,
 }
 
 /// Class of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pressure {
+pub(crate) enum Pressure {
     /// Room for more load.
     Low,
     /// Near the limit, or not sure.
@@ -47,7 +47,7 @@ pub(super) enum Pressure {
 
 impl Assessment {
     /// Assesses a trial.
-    pub(super) fn new(spec: &LearningSpec, trial: &Trial, curve: &LoadCurve) -> Self {
+    pub(crate) fn new(spec: &LearningSpec, trial: &Trial, curve: &LoadCurve) -> Self {
         let base = curve.flat();
         let slowdown = base.map(|base| trial.sums.mean_time() / base.mean_time());
         let (pressure, severity) = match (spec.objective.map(|budget| budget.0), base) {

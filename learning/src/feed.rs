@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::observation::PodSecond;
-use super::phase::FreezeReason;
+use autoscaler::learning_report::FreezeReason;
+
+use crate::observation::PodSecond;
 
 /// Seconds without data that are a gap.
 const GAP: Duration = Duration::from_secs(5);
@@ -16,14 +17,14 @@ const OLD_SHARE: f64 = 0.2;
 
 /// State of the feed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Feed {
+pub(crate) struct Feed {
     last: Option<Duration>,
     fault: Option<(Duration, FreezeReason)>,
 }
 
 /// Result of the check of one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FeedCheck {
+pub(crate) enum FeedCheck {
     /// The second counts.
     Usable,
     /// The second is late or a duplicate.
@@ -36,7 +37,7 @@ pub(super) enum FeedCheck {
 
 impl Feed {
     /// Checks the second `at`.
-    pub(super) fn check(&mut self, at: Duration, pods: &[PodSecond], needs_app: bool) -> FeedCheck {
+    pub(crate) fn check(&mut self, at: Duration, pods: &[PodSecond], needs_app: bool) -> FeedCheck {
         let Some(last) = self.last else {
             self.last = Some(at);
             return self.check_pods(at, pods, needs_app);
@@ -55,12 +56,12 @@ impl Feed {
     }
 
     /// The newest second.
-    pub(super) fn last(&self) -> Option<Duration> {
+    pub(crate) fn last(&self) -> Option<Duration> {
         self.last
     }
 
     /// The last fault, until the end of its probation. A feed that stopped is a gap.
-    pub(super) fn fault(&self, now: Duration) -> Option<FreezeReason> {
+    pub(crate) fn fault(&self, now: Duration) -> Option<FreezeReason> {
         match self.last {
             Some(last) if now.saturating_sub(last) > GAP => Some(FreezeReason::Gap),
             Some(last) if last.saturating_sub(now) > GAP => Some(FreezeReason::ClockJump),

@@ -3,10 +3,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::contract::metric_name::MetricName;
-use crate::scaling::metric_target::MetricTarget;
-use crate::settings::bounds::{LEARNING_FACTOR_DEFAULT, MOST_LEARNING_FACTOR};
-use crate::settings::{LatencyObjective, Settings};
+use autoscaler::contract::metric_name::MetricName;
+use autoscaler::scaling::metric_target::MetricTarget;
+use autoscaler::settings::{LEARNING_FACTOR_DEFAULT, LatencyObjective, MOST_LEARNING_FACTOR, Settings};
 
 /// Smallest target where the user gave none: a request needs a pod.
 const LEAST_FREE: f64 = 1.0;
@@ -89,7 +88,7 @@ impl LearningSpec {
     }
 
     /// Whether evidence for these settings is evidence for the others.
-    pub(super) fn has_evidence_of(&self, other: &Self) -> bool {
+    pub(crate) fn has_evidence_of(&self, other: &Self) -> bool {
         let measured = |spec: &Self| (spec.user_target, spec.objective, spec.threshold);
         measured(self) == measured(other)
     }
@@ -117,13 +116,14 @@ fn limit(settings: &Settings, target: MetricTarget, container_concurrency: u32) 
 mod tests {
     use std::collections::BTreeMap;
 
+    use autoscaler::settings::AutoscalerConfig;
+
     use super::*;
-    use crate::settings::AutoscalerConfig;
 
     fn settings(annotations: &[(&str, &str)]) -> Settings {
         let annotations: BTreeMap<_, _> = annotations
             .iter()
-            .map(|(key, value)| (format!("{}/{key}", crate::contract::GROUP), (*value).to_owned()))
+            .map(|(key, value)| (format!("{}/{key}", autoscaler::contract::GROUP), (*value).to_owned()))
             .collect();
         let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations);
         assert_eq!(errors, []);

@@ -19,17 +19,19 @@ use failures::Failures;
 use memory_line::MemoryLine;
 pub use state::LearnerState;
 
-use super::bounds::LearningSpec;
-use super::bracket::Bracket;
-use super::curve::{LoadCurve, Sums};
-use super::feed::{Feed, FeedCheck};
-use super::observation::PodSecond;
-use super::phase::{FreezeReason, LearnedTarget, Phase};
-use super::regime::{BlockResult, Regime};
-use super::shadow::Shadow;
-use super::trial::{ResourcePressure, Trial};
-use crate::scaling::decider::DeciderSpec;
-use crate::stats::collection::WindowAverages;
+use autoscaler::learning_report::{FreezeReason, Phase};
+use autoscaler::scaling::decider::DeciderSpec;
+use autoscaler::stats::collection::WindowAverages;
+
+use crate::bounds::LearningSpec;
+use crate::bracket::Bracket;
+use crate::curve::{LoadCurve, Sums};
+use crate::feed::{Feed, FeedCheck};
+use crate::learned_target::LearnedTarget;
+use crate::observation::PodSecond;
+use crate::regime::{BlockResult, Regime};
+use crate::shadow::Shadow;
+use crate::trial::{ResourcePressure, Trial};
 
 /// Length of a block.
 const BLOCK: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::curve::{LoadCurve, Sums};
+use crate::curve::{LoadCurve, Sums};
 
 /// Deviation of the throughput, as a logarithm, that noise of many requests does not reach.
 const DEVIATION: f64 = 0.25;
@@ -33,7 +33,7 @@ struct Comparison {
 
 /// State of the service time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Regime {
+pub(crate) struct Regime {
     /// Seconds of the present block, which join the curve if they agree with it.
     block: LoadCurve,
     comparison: Comparison,
@@ -43,7 +43,7 @@ pub(super) struct Regime {
 
 /// Result of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BlockResult {
+pub(crate) enum BlockResult {
     /// The throughput is the expected one.
     Agrees,
     /// It is another one.
@@ -71,13 +71,13 @@ impl Comparison {
 
 impl Regime {
     /// Adds one second of all pods.
-    pub(super) fn add(&mut self, second: &Sums) {
+    pub(crate) fn add(&mut self, second: &Sums) {
         self.block.add(second);
     }
 
     /// Compares one second of one pod with the curve. Pod by pod, because in an overload some pods
     /// are full while new ones are empty.
-    pub(super) fn compare(&mut self, second: &Sums, curve: &LoadCurve) {
+    pub(crate) fn compare(&mut self, second: &Sums, curve: &LoadCurve) {
         if let Some((least, most)) = curve.expected_throughput(second.load) {
             self.comparison.observed += second.completions;
             self.comparison.seconds += 1.0;
@@ -91,7 +91,7 @@ impl Regime {
     ///
     /// `target` is the present one if it was good before. Without a good result the curve is no
     /// reference yet.
-    pub(super) fn end_block(
+    pub(crate) fn end_block(
         &mut self,
         curve: &mut LoadCurve,
         target: Option<f64>,
@@ -116,13 +116,13 @@ impl Regime {
     }
 
     /// Drops the seconds of the present block.
-    pub(super) fn drop_block(&mut self) {
+    pub(crate) fn drop_block(&mut self) {
         self.block.clear();
         self.comparison = Comparison::default();
     }
 
     /// Whether the service time changed a short time ago.
-    pub(super) fn is_unstable(&self, now: Duration) -> bool {
+    pub(crate) fn is_unstable(&self, now: Duration) -> bool {
         self.last_shift.is_some_and(|at| now.saturating_sub(at) < REBASE)
     }
 }

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use autoscaler::scaling::decider::{Decider, DeciderSpec};
+use autoscaler::stats::collection::WindowAverages;
 use serde::{Deserialize, Serialize};
-
-use crate::scaling::decider::{Decider, DeciderSpec};
-use crate::stats::collection::WindowAverages;
 
 /// Time over which costs are compared.
 const SPAN: Duration = Duration::from_secs(3600);
@@ -16,7 +15,7 @@ const ACCEPTED_MISSES: f64 = 0.005;
 
 /// Costs since the start of the present hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Costs {
+pub(crate) struct Costs {
     since: Option<Duration>,
     learned: f64,
     shadow: f64,
@@ -26,18 +25,18 @@ pub(super) struct Costs {
 
 /// The shadow of one workload.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shadow {
+pub(crate) struct Shadow {
     decider: Option<Decider>,
     costs: Costs,
 }
 
 /// Result of an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HourResult {
+pub(crate) struct HourResult {
     /// The learned target cost too much more.
-    pub(super) costs_more: bool,
+    pub(crate) costs_more: bool,
     /// Too many requests missed the objective.
-    pub(super) misses_more: bool,
+    pub(crate) misses_more: bool,
 }
 
 // === impl Costs ===
@@ -54,26 +53,26 @@ impl Costs {
 
 impl Shadow {
     /// The costs to store for a restart.
-    pub(super) fn costs(&self) -> Costs {
+    pub(crate) fn costs(&self) -> Costs {
         self.costs
     }
 
     /// Continues the hour of a stored state. An hour that began in the future is that of another clock.
-    pub(super) fn restore(&mut self, costs: Costs, now: Duration) {
+    pub(crate) fn restore(&mut self, costs: Costs, now: Duration) {
         if costs.is_valid() && costs.since.is_some_and(|since| since <= now) {
             self.costs = costs;
         }
     }
 
     /// Adds the requests of a second.
-    pub(super) fn add_requests(&mut self, requests: f64, misses: f64) {
+    pub(crate) fn add_requests(&mut self, requests: f64, misses: f64) {
         self.costs.requests += requests;
         self.costs.misses += misses;
     }
 
     /// Makes the shadow's decision and adds the costs of both. Returns the result at the end of an
     /// hour.
-    pub(super) fn tick(
+    pub(crate) fn tick(
         &mut self,
         spec: &DeciderSpec,
         averages: Option<WindowAverages>,

@@ -11,20 +11,20 @@ const NARROW: f64 = 1.15;
 
 /// A target with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Tried {
+pub(crate) struct Tried {
     /// The target.
-    pub(super) target: f64,
+    pub(crate) target: f64,
     /// Its measure divided by the limit: above 1 is bad.
-    pub(super) severity: f64,
+    pub(crate) severity: f64,
     /// Time of the result.
-    pub(super) at: Duration,
+    pub(crate) at: Duration,
 }
 
 /// The results of targets in this epoch and regime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Bracket {
-    pub(super) good: Option<Tried>,
-    pub(super) bad: Option<Tried>,
+pub(crate) struct Bracket {
+    pub(crate) good: Option<Tried>,
+    pub(crate) bad: Option<Tried>,
     /// The bad target before that one, which is larger.
     #[serde(default)]
     above: Option<Tried>,
@@ -34,13 +34,13 @@ pub(super) struct Bracket {
 
 impl Bracket {
     /// Whether the restored results are usable.
-    pub(super) fn is_valid(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         let valid = |tried: Tried| tried.target > 0.0 && tried.target.is_finite() && tried.severity >= 0.0;
         [self.good, self.bad, self.above].into_iter().flatten().all(valid)
     }
 
     /// Records a good target. A bad one below it was bad luck, and the bad one above it still holds.
-    pub(super) fn record_good(&mut self, tried: Tried) {
+    pub(crate) fn record_good(&mut self, tried: Tried) {
         if self.good.is_none_or(|good| tried.target >= good.target || good.severity > 1.0) {
             self.good = Some(tried);
         }
@@ -49,7 +49,7 @@ impl Bracket {
     }
 
     /// Records a bad target. A good one above it is not good any more.
-    pub(super) fn record_bad(&mut self, tried: Tried) {
+    pub(crate) fn record_bad(&mut self, tried: Tried) {
         if self.bad.is_none_or(|bad| tried.target <= bad.target * NARROW) {
             self.above = self.bad.filter(|bad| bad.target > tried.target).or(self.above);
             self.bad = Some(tried);
@@ -58,14 +58,14 @@ impl Bracket {
     }
 
     /// The bad target, unless its result is too old.
-    pub(super) fn fresh_bad(&self, now: Duration) -> Option<f64> {
+    pub(crate) fn fresh_bad(&self, now: Duration) -> Option<f64> {
         self.bad.filter(|bad| now.saturating_sub(bad.at) < FORGET).map(|bad| bad.target)
     }
 
     /// The next smaller target after a bad one. Between good and bad it is where the severity
     /// would be `aim`; without a good one the severity is taken to fall as between the last two
     /// bad targets, or with the square of the target.
-    pub(super) fn below(&self, tried: Tried, aim: f64) -> f64 {
+    pub(crate) fn below(&self, tried: Tried, aim: f64) -> f64 {
         if let Some(good) = self.good.filter(|good| good.target < tried.target) {
             let floor = good.severity.max(1e-3);
             let span = (tried.severity / floor).ln().max(0.1);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::learning::{AppSecond, MissBudget};
+use crate::{AppSecond, MissBudget};
 
 const T0: u64 = 1_600_000_000;
 const SERVERS: f64 = 8.0;

@@ -20,24 +20,26 @@
 //! What surprises: missing data is never good news. Without evidence there is no change, and the
 //! phase states why. A throughput that falls at the same load has a cause outside of the pod's own
 //! concurrency, so the target freezes.
+//!
+//! The crate stands above `autoscaler`, which has the decider of the shadow, the settings, and what
+//! others read of the result: the report in a decision and the status. It is as pure: instants are
+//! arguments, and its manifest shows that it does no IO.
 
 mod bounds;
 mod bracket;
 mod curve;
 mod feed;
+mod learned_target;
 mod learner;
 mod observation;
-mod phase;
 mod pressure;
 mod regime;
-mod report;
 mod shadow;
 mod trial;
 mod workload_learning;
 
 pub use bounds::{LearningSpec, MissBudget};
+pub use learned_target::LearnedTarget;
 pub use learner::{Learner, LearnerState};
 pub use observation::{AppSecond, PodSecond};
-pub use phase::{FreezeReason, LearnedTarget, Phase};
-pub use report::{LearningReport, is_same_target};
 pub use workload_learning::WorkloadLearning;

@@ -26,23 +26,23 @@ const NOISE: f64 = 1.5;
 
 /// Sums of seconds of pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Sums {
+pub(crate) struct Sums {
     /// Seconds of pods.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
     /// Concurrency, summed over the seconds.
-    pub(super) load: f64,
+    pub(crate) load: f64,
     /// Requests that ended.
-    pub(super) completions: f64,
+    pub(crate) completions: f64,
     /// Seconds of these requests in the app.
-    pub(super) time: f64,
+    pub(crate) time: f64,
     /// Requests that missed the objective or failed.
-    pub(super) misses: f64,
+    pub(crate) misses: f64,
 }
 
 /// The curve of one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "StoredBins", try_from = "StoredBins")]
-pub(super) struct LoadCurve {
+pub(crate) struct LoadCurve {
     bins: Vec<Sums>,
 }
 
@@ -59,7 +59,7 @@ struct NoSuchBin(usize);
 // === impl Sums ===
 
 impl Sums {
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.seconds += other.seconds;
         self.load += other.load;
         self.completions += other.completions;
@@ -67,7 +67,7 @@ impl Sums {
         self.misses += other.misses;
     }
 
-    pub(super) fn scale(&mut self, factor: f64) {
+    pub(crate) fn scale(&mut self, factor: f64) {
         self.seconds *= factor;
         self.load *= factor;
         self.completions *= factor;
@@ -76,22 +76,22 @@ impl Sums {
     }
 
     /// Mean load of a pod.
-    pub(super) fn mean_load(&self) -> f64 {
+    pub(crate) fn mean_load(&self) -> f64 {
         ratio(self.load, self.seconds)
     }
 
     /// Requests a second of one pod.
-    pub(super) fn throughput(&self) -> f64 {
+    pub(crate) fn throughput(&self) -> f64 {
         ratio(self.completions, self.seconds)
     }
 
     /// Mean seconds of a request in the app.
-    pub(super) fn mean_time(&self) -> f64 {
+    pub(crate) fn mean_time(&self) -> f64 {
         ratio(self.time, self.completions)
     }
 
     /// Share of requests that missed the objective.
-    pub(super) fn miss_rate(&self) -> f64 {
+    pub(crate) fn miss_rate(&self) -> f64 {
         ratio(self.misses, self.completions)
     }
 
@@ -115,14 +115,14 @@ impl Default for LoadCurve {
 
 impl LoadCurve {
     /// Adds one second of all pods.
-    pub(super) fn add(&mut self, second: &Sums) {
+    pub(crate) fn add(&mut self, second: &Sums) {
         if let Some(bin) = self.bins.get_mut(index(second.mean_load())) {
             bin.add(second);
         }
     }
 
     /// Adds all seconds of another curve and empties it.
-    pub(super) fn absorb(&mut self, other: &mut Self) {
+    pub(crate) fn absorb(&mut self, other: &mut Self) {
         for (bin, from) in self.bins.iter_mut().zip(&mut other.bins) {
             bin.add(from);
             *from = Sums::default();
@@ -130,19 +130,19 @@ impl LoadCurve {
     }
 
     /// Multiplies the weight of all seconds.
-    pub(super) fn decay(&mut self, factor: f64) {
+    pub(crate) fn decay(&mut self, factor: f64) {
         for bin in &mut self.bins {
             bin.scale(factor);
         }
     }
 
     /// Removes all seconds.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bins.fill(Sums::default());
     }
 
     /// Whether the restored bins are usable.
-    pub(super) fn is_valid(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         let finite = |bin: &Sums| {
             [bin.seconds, bin.load, bin.completions, bin.time, bin.misses]
                 .iter()
@@ -154,7 +154,7 @@ impl LoadCurve {
     /// The seconds at loads at which requests do not wait for each other: the lowest known bins, as
     /// long as the time in the app stays the same. `None` unless they span half an octave, because
     /// one bin alone may already be above the knee.
-    pub(super) fn flat(&self) -> Option<Sums> {
+    pub(crate) fn flat(&self) -> Option<Sums> {
         let mut bins = self.bins.iter().filter(|bin| bin.is_known());
         let first = *bins.next()?;
         let (mut pool, mut last) = (first, first);
@@ -172,7 +172,7 @@ impl LoadCurve {
 
     /// Bounds of the throughput of a pod at a load: exact in a known bin; elsewhere it does not fall
     /// with the load, and does not grow faster than it.
-    pub(super) fn expected_throughput(&self, load: f64) -> Option<(f64, f64)> {
+    pub(crate) fn expected_throughput(&self, load: f64) -> Option<(f64, f64)> {
         let place = index(load);
         let scaled = |bin: &Sums| bin.throughput() * load / bin.mean_load().max(LEAST_LOAD);
         if let Some(bin) = self.bins.get(place).filter(|bin| bin.is_known()) {

@@ -1,12 +1,16 @@
 //! LearningReport: the learned target of one workload with its evidence, as part of its decision.
 //!
-//! The metrics-adapter fills it. The zero-scaler writes it to the status of the PodAutoscaler, from
+//! The metrics-adapter fills it from a learner of the crate `learning`. The zero-scaler writes it to the status of the PodAutoscaler, from
 //! which the learner of a new leader is restored.
+
+mod checkpoint;
+mod phase;
 
 use serde::{Deserialize, Serialize};
 
-use super::learner::LearnerState;
-use super::phase::Phase;
+pub use checkpoint::Checkpoint;
+pub use phase::{FreezeReason, Phase};
+
 use crate::settings::LearnTarget;
 
 /// Relative change of a target that is reported at once.
@@ -39,7 +43,7 @@ pub struct LearningReport {
     /// The state from which a learner is restored. `None` in a snapshot of the decision stream, which
     /// has the reports of all workloads in one message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checkpoint: Option<LearnerState>,
+    pub checkpoint: Option<Checkpoint>,
 }
 
 // === impl LearningReport ===
@@ -65,10 +69,7 @@ pub fn is_same_target(a: f64, b: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::learning::{FreezeReason, Learner, LearningSpec};
 
     fn report() -> LearningReport {
         LearningReport {
@@ -82,9 +83,7 @@ mod tests {
             pods_with_target: 5,
             changes: 3,
             reverts: 1,
-            checkpoint: Some(
-                Learner::new(LearningSpec::default(), 7).state(Duration::from_secs(1_600_000_000)),
-            ),
+            checkpoint: Checkpoint::of(&serde_json::json!({"epoch": u64::MAX, "target": 8.25})),
         }
     }
 

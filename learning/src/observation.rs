@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::stats::{AppStat, Stat, is_plausible};
+use autoscaler::stats::{AppStat, Stat, is_plausible};
 
 /// Pods that have been ready for less time still fill up, and their sidecars may not have the
 /// latency objective yet.
@@ -59,7 +59,7 @@ impl PodSecond {
     }
 
     /// Whether the pod has just become ready.
-    pub(super) fn is_young(&self) -> bool {
+    pub(crate) fn is_young(&self) -> bool {
         self.age < YOUNG
     }
 

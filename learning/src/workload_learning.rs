@@ -3,10 +3,11 @@
 //! Input: the settings of a workload and its target. Used by the metrics-adapter, which builds the
 //! learner from it and sends the objective to the sidecars.
 
-use super::bounds::LearningSpec;
-use crate::contract::metric_name::MetricName;
-use crate::scaling::metric_target::MetricTarget;
-use crate::settings::{LatencyObjective, LearnTarget, Settings};
+use autoscaler::contract::metric_name::MetricName;
+use autoscaler::scaling::metric_target::MetricTarget;
+use autoscaler::settings::{LatencyObjective, LearnTarget, Settings};
+
+use crate::bounds::LearningSpec;
 
 /// Learning of one workload. There is none if it is off.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,8 +44,9 @@ impl WorkloadLearning {
 mod tests {
     use std::collections::BTreeMap;
 
+    use autoscaler::settings::AutoscalerConfig;
+
     use super::*;
-    use crate::settings::AutoscalerConfig;
 
     fn learning(mode: LearnTarget, metric: MetricName) -> Option<WorkloadLearning> {
         let config = AutoscalerConfig { learn_target: mode, ..AutoscalerConfig::default() };

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use autoscaler::learning_report::Phase;
+
 use super::change::{Change, ChangeKind, RECOVERY};
 use super::{LONGEST_PAUSE, Learner, OVERLOAD};
-use crate::learning::bracket::Tried;
-use crate::learning::phase::Phase;
-use crate::learning::pressure::{Assessment, Pressure};
-use crate::learning::shadow::HourResult;
-use crate::learning::trial::Trial;
+use crate::bracket::Tried;
+use crate::pressure::{Assessment, Pressure};
+use crate::shadow::HourResult;
+use crate::trial::Trial;
 
 /// Requests below which a trial shows nothing.
 const LEAST_REQUESTS: f64 = 150.0;
