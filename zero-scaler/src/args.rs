@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use crate::uninstall::args::UninstallArgs;
 use autoscaler::contract::{ADMIN_PORT, STATS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
 use clap::{Parser, Subcommand};
-use uninstaller::args::UninstallArgs;
 
 use crate::kubernetes::rate_limit::Rate;
 

@@ -12,6 +12,9 @@
 //! the next connection. The replica that holds the Lease reconciles; all replicas have the same
 //! caches and wake workloads. Writes of two replicas do not conflict: each is idempotent or has a
 //! resource version as precondition.
+//!
+//! [`uninstall`] is another process: the subcommand that ends an installation. It uses nothing of
+//! the modules beside it.
 
 pub mod activators;
 pub mod app;
@@ -24,6 +27,7 @@ pub mod metrics;
 pub mod pods;
 pub mod reports;
 pub mod scaling;
+pub mod uninstall;
 
 /// Name of the component in managed fields, events and metrics.
 pub const FIELD_MANAGER: &str = "zero-scaler";

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use uninstaller::args::UninstallArgs;
-use uninstaller::error::UninstallError;
+use zero_scaler::uninstall::args::UninstallArgs;
+use zero_scaler::uninstall::error::UninstallError;
 
 use crate::harness::cluster::{AUTOSCALER, Cluster, SERVICE, condition};
 use crate::harness::scenario::Scenario;
@@ -44,7 +44,7 @@ fn serves_from_pods(cluster: &Cluster) -> bool {
 async fn uninstall(scenario: &mut Scenario) -> Result<(), UninstallError> {
     let client = scenario.cluster.api.client();
     let args = UninstallArgs { system_namespace: "rouse-system".to_owned(), wake_timeout_seconds: 60 };
-    let run = tokio::spawn(async move { uninstaller::run(&client, &args).await });
+    let run = tokio::spawn(async move { zero_scaler::uninstall::run(&client, &args).await });
     scenario.until("the end of the uninstall", |_| run.is_finished()).await;
     run.await.unwrap()
 }

@@ -1,11 +1,12 @@
-//! The zero-scaler's binary; the libraries document it. With the subcommand `uninstall` it is the
-//! uninstaller instead.
+//! The zero-scaler's binary; the library documents it. With the subcommand `uninstall` it ends an
+//! installation instead.
 
 use clap::Parser;
 use tikv_jemallocator::Jemalloc;
 use zero_scaler::FIELD_MANAGER;
 use zero_scaler::app;
 use zero_scaler::args::{Cli, Command};
+use zero_scaler::uninstall;
 
 /// For the reason see queue-proxy's `main.rs`. It also returns the memory of complete lists to the
 /// system.
@@ -20,7 +21,7 @@ async fn main() -> anyhow::Result<()> {
         None => app::run(args).await,
         Some(Command::Uninstall(args)) => {
             let client = component_base::kubernetes::client(FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
-            Ok(uninstaller::run(&client, &args).await?)
+            Ok(uninstall::run(&client, &args).await?)
         }
     }
 }

@@ -28,9 +28,9 @@ use std::time::Duration;
 use kube::Client;
 use tokio::time::Instant;
 
-use crate::args::UninstallArgs;
-use crate::error::UninstallError;
-use crate::workloads_awake::PendingWorkload;
+use crate::uninstall::args::UninstallArgs;
+use crate::uninstall::error::UninstallError;
+use crate::uninstall::workloads_awake::PendingWorkload;
 
 /// Time for the zero-scaler to delete its slices, and for Kubernetes to write its own.
 const SLICES_LEFT: Duration = Duration::from_secs(60);

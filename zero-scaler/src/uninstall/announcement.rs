@@ -9,7 +9,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::error::UninstallError;
+use crate::uninstall::error::UninstallError;
 
 /// Writes the annotation.
 ///

@@ -13,8 +13,8 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use tokio::time::Instant;
 
-use crate::error::UninstallError;
-use crate::service_restoration::RestoredService;
+use crate::uninstall::error::UninstallError;
+use crate::uninstall::service_restoration::RestoredService;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Label of a slice with the name of its Service.

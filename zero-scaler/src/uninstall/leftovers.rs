@@ -12,7 +12,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::error::UninstallError;
+use crate::uninstall::error::UninstallError;
 
 /// The serving certificate of the metrics-adapter.
 const SERVING_CERTIFICATE: &str = "metrics-adapter-serving";

@@ -6,7 +6,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client};
 
-use crate::error::UninstallError;
+use crate::uninstall::error::UninstallError;
 
 const API_SERVICES: [&str; 2] = ["v1beta1.external.metrics.k8s.io", "v1beta2.custom.metrics.k8s.io"];
 /// The Service to which they lead.

@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 
-use crate::app_port::{accepts_connections, app_port, is_ready};
-use crate::error::UninstallError;
-use crate::restored_service::patch;
-use crate::workloads_awake::serverless_services;
+use crate::uninstall::app_port::{accepts_connections, app_port, is_ready};
+use crate::uninstall::error::UninstallError;
+use crate::uninstall::restored_service::patch;
+use crate::uninstall::workloads_awake::serverless_services;
 
 /// Workloads at a time. Each takes about three requests.
 const CONCURRENT: usize = 16;

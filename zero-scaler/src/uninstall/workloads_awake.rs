@@ -13,7 +13,7 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::time::Instant;
 
-use crate::error::UninstallError;
+use crate::uninstall::error::UninstallError;
 
 /// Interval of the lists.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
