@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use crate::args::{Args, Limits};
+use crate::args::{Args, Limits, worker_count};
 use crate::fallback_waker::{FallbackWaker, StrandedQuery};
 use crate::metrics::Metrics;
 use crate::metrics::traces::TraceMetrics;
@@ -47,8 +47,8 @@ use crate::requests::listeners::Listeners;
 use crate::requests::tcp_probes::TcpProbes;
 use crate::slots::slot_exchange::{self, SlotExchangeConfig};
 use crate::throttler::Throttler;
-use crate::traces::args::TraceSettings;
 use crate::traces::collector::{self, CollectorError};
+use crate::traces::settings::TraceSettings;
 use crate::traces::span_export::{self, SpanExport};
 use crate::traces::trace_sink::TraceSink;
 use crate::traces::tracer::Tracer;
@@ -94,8 +94,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let stop = component_base::shutdown::on_signal().context("signals")?;
     let registry = Registry::new();
     component_base::metrics::register_build_info(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
-    let (pod_name, traces) = (args.pod_name.clone(), args.traces.settings(&args.pod_name)?);
-    let app = App::new(pod_name, args.limits, &args.health_check_agents, traces, &registry)?
+    let traces = TraceSettings::read(|name| std::env::var(name).ok(), &args.pod_name)?;
+    let (name, limits) = (args.pod_name.clone(), args.limits());
+    let app = App::new(name, limits, &args.health_check_agents, traces.clone(), &registry)?
         .with_token(ProjectedToken::at(&args.token_file));
     let readiness = Readiness::default();
     let admin = component_base::listener::bind_port(args.admin_port);
@@ -115,7 +116,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             watch_cluster(client, &args, &readiness, &app.throttlers.metrics.decode_errors).await?
         }
     };
-    tracing::info!(?args, "activator started");
+    tracing::info!(?args, ?traces, "activator started");
     app.run(sources, &readiness, stop).await;
     Ok(())
 }
@@ -191,9 +192,6 @@ async fn watch_cluster(
 }
 
 fn token_guard(client: kube::Client, args: &Args) -> TokenGuard {
-    if args.open_slots_port {
-        return TokenGuard::allow_all();
-    }
     TokenGuard::new(Arc::new(KubernetesReviewer::new(client)), &args.system_namespace, STATS_AUDIENCE)
 }
 
@@ -231,7 +229,7 @@ impl App {
             reporter: ConcurrencyReporter::new(pod_name, outlet.clone()),
             metrics,
             memory: MemoryBudget::new(limits.memory_budget.unwrap_or_else(limit::default_budget)),
-            workers: limits.workers(),
+            workers: worker_count(),
             limits,
         });
         let requests = Arc::new(RequestContext {
@@ -242,9 +240,9 @@ impl App {
             arrivals: ConnectionArrivals::default(),
             draining: AtomicBool::new(false),
             tracer,
-            workers: limits.workers(),
+            workers: worker_count(),
         });
-        let workers = Workers::start((0..limits.workers()).map(Forwarder::for_worker)).context("threads")?;
+        let workers = Workers::start((0..worker_count()).map(Forwarder::for_worker)).context("threads")?;
         Ok(Self { limits, throttlers, requests, workers, outlet, span_export })
     }
 

@@ -1,7 +1,9 @@
-//! Command line and environment.
+//! Command line and environment, and the bounds that follow from them.
+//!
+//! Flags that are hidden from `--help` belong to manifests (what a pod is, and its ports), or to
+//! benchmarks of the compiled program. [`Limits`] has what no deployment changes: tests set it.
 
 use std::net::IpAddr;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,42 +15,25 @@ use proxy::health_checks;
 use proxy::tcp::IdleTimeouts;
 use proxy::workers;
 
-use crate::traces::args::TraceArgs;
 use crate::workloads::Workload;
+
+/// Names what is configured by variables alone, under the names of the OpenTelemetry specification.
+const TRACES: &str = "Traces of held requests are on with the variable OTEL_EXPORTER_OTLP_ENDPOINT.";
 
 /// Holds requests for workloads at zero, wakes the workloads, and forwards the requests to their
 /// pods.
 #[derive(Clone, Debug, Parser)]
-#[command(version)]
-// The group would have the name of the telemetry's arguments.
-#[group(skip)]
+#[command(version, after_help = TRACES)]
 pub struct Args {
     /// Run without Kubernetes: read workloads, ports and pods from this file (YAML or JSON, see
     /// docs/standalone.md). The file is read again when it changes.
     #[arg(long, value_name = "FILE")]
     pub workloads: Option<PathBuf>,
 
-    /// Namespace of the Services metrics-adapter, zero-scaler and activator.
-    #[arg(long, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
-    pub system_namespace: String,
-
-    /// Port of /metrics, /ready and /live.
-    #[arg(long, default_value_t = ADMIN_PORT)]
-    pub admin_port: u16,
-
     /// Directory in which to persist workloads and pods, for a restart while the API server is
     /// unavailable. Without it, such a restart begins with an empty cache.
     #[arg(long, env = "ROUSE_STATE_DIRECTORY", value_name = "DIRECTORY")]
     pub state_directory: Option<PathBuf>,
-
-    /// Name of this pod, used in its reports.
-    #[arg(long, env = "POD_NAME", default_value = "activator")]
-    pub pod_name: String,
-
-    /// File with the token that authenticates this process to the receivers of reports and to other
-    /// activators. It is read for each connection.
-    #[arg(long, env = "ROUSE_TOKEN_FILE", default_value = STATS_TOKEN_FILE)]
-    pub token_file: PathBuf,
 
     /// Prefixes of the user agents of health checks, comma-separated. A health check neither wakes
     /// a workload nor counts as a request; while the workload is at zero, it gets 200. An empty
@@ -61,45 +46,6 @@ pub struct Args {
     #[arg(long, env = "ROUSE_WAITING_PAGE", value_name = "FILE")]
     pub waiting_page: Option<PathBuf>,
 
-    /// Address of this pod, at which other activators reach it. Without it, this activator uses the
-    /// slots of all pods.
-    #[arg(long, env = "POD_IP")]
-    pub pod_ip: Option<IpAddr>,
-
-    /// Name of the node of this pod. Of pods that are equally free, one on the same node gets a request
-    /// first.
-    #[arg(long, env = "NODE_NAME")]
-    pub node_name: Option<String>,
-
-    /// Zone of this pod. Pods in the same one come after those on the same node, and before others.
-    #[arg(long, env = "ZONE")]
-    pub zone: Option<String>,
-
-    /// Port on which other activators connect to exchange slots.
-    #[arg(long, default_value_t = SLOTS_PORT)]
-    pub slots_port: u16,
-
-    /// Accept connections of other activators without a token. For trials on one machine.
-    #[arg(long, env = "ROUSE_OPEN_SLOTS_PORT")]
-    pub open_slots_port: bool,
-
-    #[command(flatten)]
-    pub limits: Limits,
-
-    #[command(flatten)]
-    pub traces: TraceArgs,
-
-    #[command(flatten)]
-    pub telemetry: component_base::telemetry::LogArgs,
-}
-
-/// Bounds and timeouts.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub struct Limits {
-    /// Requests that may wait for one workload, unless its wakeQueueDepth is set.
-    #[arg(long, default_value_t = 10_000)]
-    pub queue_depth: usize,
-
     /// Bytes that connections and requests may take together: 16 KiB for a connection, 24 KiB more
     /// for one of HTTP/2, 8 KiB for each of its streams, and what a held request brings. Each
     /// namespace has a share that others cannot use, and divides it among its workloads. Defaults to
@@ -107,62 +53,96 @@ pub struct Limits {
     #[arg(long, env = "ROUSE_MEMORY_BUDGET", value_name = "BYTES")]
     pub memory_budget: Option<u64>,
 
-    /// Worker threads of the data path, at most 64. Defaults to the processors available to this
-    /// process.
-    #[arg(long, env = "ROUSE_WORKERS")]
-    pub workers: Option<NonZeroUsize>,
+    /// How long requests may take to end after SIGTERM, from the time at which no new connection is
+    /// accepted: at most 50 s after the signal. Both together are less than
+    /// terminationGracePeriodSeconds.
+    #[arg(long, env = "ROUSE_DRAIN_TIMEOUT", default_value = "60s", value_parser = parse_duration)]
+    pub drain_timeout: Duration,
 
-    /// How long a request may wait for a pod, unless its workload sets wakeTimeoutSeconds, such as
-    /// 1m30s or 500ms.
-    #[arg(long, default_value = "60s", value_parser = parse_duration)]
-    pub wake_timeout: Duration,
-
-    /// Upper bound of the wake timeout that a workload may set.
-    #[arg(long, default_value = "3600s", value_parser = parse_duration)]
-    pub longest_wake_timeout: Duration,
-
-    /// How long a browser is held before it gets the waiting page, on workloads that have one. Most
-    /// wakes end earlier, and a page that is replaced at once is worse than a short wait.
-    #[arg(long, default_value = "2s", value_parser = parse_duration)]
-    pub waiting_page_after: Duration,
-
-    /// Hold time from which a wake is slow: it is logged once, with the duration of each phase, and
-    /// becomes an event. 0 disables this.
-    #[arg(long, default_value = "10s", value_parser = parse_duration)]
-    pub slow_wake: Duration,
-
-    /// Time without a connected zero-scaler after which the activator itself scales a workload with
-    /// held requests from 0 to 1.
-    #[arg(long, default_value = "30s", value_parser = parse_duration)]
-    pub fallback_wake_after: Duration,
-
-    /// Time for a client to send the head of a request, counted from the end of the previous one:
-    /// also the idle timeout of connections.
-    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    /// Time for the head of a request, see [`Limits::header_timeout`].
+    #[arg(long, hide = true, default_value = "30s", value_parser = parse_duration)]
     pub header_timeout: Duration,
 
-    /// On TCP ports: a connection stops to count as concurrency when it was silent for this time
-    /// after data from the app.
-    #[arg(long, default_value = "5s", value_parser = parse_duration)]
-    pub tcp_silence: Duration,
-
-    /// On TCP ports: the same after data from the client, when the app may be working on a
-    /// response.
-    #[arg(long, default_value = "900s", value_parser = parse_duration)]
-    pub tcp_answer_time: Duration,
-
-    /// After SIGTERM, new connections are accepted until none has arrived for this time: by then
-    /// this pod is in no EndpointSlice, and all nodes have read them.
-    #[arg(long, default_value = "5s", value_parser = parse_duration)]
+    /// See [`Limits::drain_grace`].
+    #[arg(long, hide = true, default_value = "5s", value_parser = parse_duration)]
     pub drain_grace: Duration,
 
-    /// How long new connections are accepted after SIGTERM, whatever arrives. Together with
-    /// --drain-timeout less than terminationGracePeriodSeconds.
-    #[arg(long, default_value = "50s", value_parser = parse_duration)]
-    pub longest_drain_grace: Duration,
+    /// Namespace of the Services metrics-adapter, zero-scaler and activator.
+    #[arg(long, hide = true, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
+    pub system_namespace: String,
 
-    /// How long requests may take to end after that.
-    #[arg(long, default_value = "60s", value_parser = parse_duration)]
+    /// Name of this pod, used in its reports.
+    #[arg(long, hide = true, env = "POD_NAME", default_value = "activator")]
+    pub pod_name: String,
+
+    /// Address of this pod, at which other activators reach it. Without it, this activator uses the
+    /// slots of all pods.
+    #[arg(long, hide = true, env = "POD_IP")]
+    pub pod_ip: Option<IpAddr>,
+
+    /// Name of the node of this pod. Of pods that are equally free, one on the same node gets a request
+    /// first.
+    #[arg(long, hide = true, env = "NODE_NAME")]
+    pub node_name: Option<String>,
+
+    /// Zone of this pod. Pods in the same one come after those on the same node, and before others.
+    #[arg(long, hide = true, env = "ZONE")]
+    pub zone: Option<String>,
+
+    /// File with the token that authenticates this process to the receivers of reports and to other
+    /// activators. It is read for each connection.
+    #[arg(long, hide = true, default_value = STATS_TOKEN_FILE)]
+    pub token_file: PathBuf,
+
+    /// Port of /metrics, /ready and /live.
+    #[arg(long, hide = true, default_value_t = ADMIN_PORT)]
+    pub admin_port: u16,
+
+    /// Port on which other activators connect to exchange slots.
+    #[arg(long, hide = true, default_value_t = SLOTS_PORT)]
+    pub slots_port: u16,
+
+    #[command(flatten)]
+    pub telemetry: component_base::telemetry::LogArgs,
+}
+
+/// Bounds and timeouts.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Requests that may wait for one workload, unless its `wake-queue-depth` is set. The memory
+    /// budget ends a flood earlier where requests are large.
+    pub queue_depth: usize,
+    /// See [`Args::memory_budget`].
+    pub memory_budget: Option<u64>,
+    /// How long a request may wait for a pod, unless its workload has a `wake-timeout`.
+    pub wake_timeout: Duration,
+    /// Upper bound of the wake timeout that a workload may set. Longer ones would keep the memory of
+    /// requests whose clients have left without closing the connection.
+    pub longest_wake_timeout: Duration,
+    /// How long a browser is held before it gets the waiting page, on workloads that have one. Most
+    /// wakes end earlier, and a page that is replaced at once is worse than a short wait.
+    pub waiting_page_after: Duration,
+    /// Hold time from which a wake is slow: it is logged once, with the duration of each phase, and
+    /// becomes an event. 0 disables this.
+    pub slow_wake: Duration,
+    /// Time without a connected zero-scaler after which the activator itself scales a workload with
+    /// held requests from 0 to 1. A rollout of the zero-scalers takes less.
+    pub fallback_wake_after: Duration,
+    /// Time for a client to send the head of a request, counted from the end of the previous one:
+    /// also the idle timeout of connections.
+    pub header_timeout: Duration,
+    /// On TCP ports: a connection stops to count as concurrency when it was silent for this time
+    /// after data from the app. The sidecar's default.
+    pub tcp_silence: Duration,
+    /// On TCP ports: the same after data from the client, when the app may be working on a
+    /// response. The sidecar's default.
+    pub tcp_answer_time: Duration,
+    /// After SIGTERM, new connections are accepted until none has arrived for this time: by then
+    /// this pod is in no EndpointSlice, and all nodes have read them.
+    pub drain_grace: Duration,
+    /// How long new connections are accepted after SIGTERM, whatever arrives.
+    pub longest_drain_grace: Duration,
+    /// See [`Args::drain_timeout`].
     pub drain_timeout: Duration,
 }
 
@@ -172,9 +152,39 @@ impl Args {
     pub(crate) fn location(&self) -> Location {
         Location::new(self.node_name.clone(), self.zone.clone())
     }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            memory_budget: self.memory_budget,
+            header_timeout: self.header_timeout,
+            drain_grace: self.drain_grace,
+            drain_timeout: self.drain_timeout,
+            ..Limits::default()
+        }
+    }
 }
 
 // === impl Limits ===
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            queue_depth: 10_000,
+            memory_budget: None,
+            wake_timeout: Duration::from_secs(60),
+            longest_wake_timeout: Duration::from_secs(3600),
+            waiting_page_after: Duration::from_secs(2),
+            slow_wake: Duration::from_secs(10),
+            fallback_wake_after: Duration::from_secs(30),
+            header_timeout: Duration::from_secs(30),
+            tcp_silence: Duration::from_secs(5),
+            tcp_answer_time: Duration::from_secs(900),
+            drain_grace: Duration::from_secs(5),
+            longest_drain_grace: Duration::from_secs(50),
+            drain_timeout: Duration::from_secs(60),
+        }
+    }
+}
 
 impl Limits {
     /// Requests that may wait for this workload.
@@ -187,10 +197,6 @@ impl Limits {
         workload.wake_timeout.map_or(self.wake_timeout, |timeout| timeout.min(self.longest_wake_timeout))
     }
 
-    pub(crate) fn workers(&self) -> usize {
-        workers::worker_count(self.workers, usize::MAX)
-    }
-
     pub(crate) fn idle_timeouts(&self) -> IdleTimeouts {
         IdleTimeouts {
             after_response: self.tcp_silence,
@@ -198,6 +204,11 @@ impl Limits {
             close_after: None,
         }
     }
+}
+
+/// Threads that carry the traffic: one for each processor of this process.
+pub(crate) fn worker_count() -> usize {
+    workers::worker_count(None, usize::MAX)
 }
 
 #[cfg(test)]
@@ -209,7 +220,14 @@ mod tests {
     #[test]
     fn command_line_is_consistent() {
         Args::command().debug_assert();
-        let args = Args::parse_from(["activator", "--wake-timeout", "1500ms"]);
-        assert_eq!(args.limits.wake_timeout, Duration::from_millis(1500));
+        let args = Args::parse_from(["activator", "--drain-timeout", "1500ms"]);
+        assert_eq!(args.limits().drain_timeout, Duration::from_millis(1500));
+    }
+
+    #[test]
+    fn defaults_of_flags_are_those_of_the_limits() {
+        let (args, limits) = (Args::parse_from(["activator"]).limits(), Limits::default());
+        let timeouts = |limits: Limits| [limits.header_timeout, limits.drain_grace, limits.drain_timeout];
+        assert_eq!(timeouts(args), timeouts(limits));
     }
 }

@@ -10,13 +10,13 @@
 //! [exports](span_export) them in batches. A request never waits for the collector: what does not
 //! fit in the queue is dropped and counted.
 
-pub mod args;
 pub mod collector;
 pub mod ended_trace;
 pub mod parent_context;
 pub mod rate_bound;
 pub mod request_trace;
 pub mod sampler;
+pub mod settings;
 pub mod span_export;
 pub mod spans;
 pub mod trace_ids;

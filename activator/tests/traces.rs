@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use activator::traces::args::TraceSettings;
+use activator::traces::settings::TraceSettings;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;

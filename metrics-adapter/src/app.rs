@@ -55,6 +55,8 @@ use crate::watches::ready_pods::ReadyPods;
 use crate::watches::workloads::WorkloadTable;
 
 const COMPONENT: &str = "metrics-adapter";
+/// The Service of this process: the name in its certificate, in the APIServices and in the webhook.
+const SERVICE: &str = "metrics-adapter";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Runs the process until a signal.
@@ -220,8 +222,8 @@ fn serving_certificate(
         return resolver;
     }
     let (ca, changes) = watch::channel(None);
-    let (namespace, service) = (&args.system_namespace, &args.service);
-    let own = ServingCertificate::new(client.clone(), namespace, service, ca, not_after, latch);
+    let namespace = &args.system_namespace;
+    let own = ServingCertificate::new(client.clone(), namespace, SERVICE, ca, not_after, latch);
     let resolver = own.resolver();
     tasks.spawn(own.run());
     let reporter =
@@ -230,7 +232,7 @@ fn serving_certificate(
     let reconciler = |name, owned| CaBundleReconciler {
         client: client.clone(),
         name,
-        service: (namespace.clone(), service.clone()),
+        service: (namespace.clone(), SERVICE.to_owned()),
         recorder: recorder.clone(),
         owned,
     };

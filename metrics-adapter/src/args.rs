@@ -15,15 +15,9 @@ use crate::sidecar_injection::settings::SidecarArgs;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "metrics-adapter", version)]
 pub struct Args {
-    /// Namespace of the installation, with the settings and the serving certificate.
-    #[arg(long, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
-    pub system_namespace: String,
-    /// Name of this process's Service, for the serving certificate and the APIServices.
-    #[arg(long, env = "ROUSE_SERVICE", default_value = "metrics-adapter")]
-    pub service: String,
     /// Directory with tls.crt and tls.key, maintained by another program such as cert-manager,
-    /// which also has to maintain the caBundle of the APIServices and of the webhook. By default the metrics-adapter
-    /// creates and renews its own certificate in Secret metrics-adapter-serving.
+    /// which also has to maintain the caBundle of the APIServices and of the webhook. By default the
+    /// metrics-adapter creates and renews its own certificate in Secret metrics-adapter-serving.
     #[arg(long, env = "ROUSE_SERVING_CERTIFICATE", value_name = "DIR")]
     pub serving_certificate: Option<PathBuf>,
     /// Also serve custom.metrics.k8s.io/v1beta2, for clusters where another server owns
@@ -33,29 +27,32 @@ pub struct Args {
     /// The sidecar of the webhook.
     #[command(flatten)]
     pub sidecar: SidecarArgs,
+    /// Namespace of the installation, with the settings and the serving certificate.
+    #[arg(long, hide = true, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
+    pub system_namespace: String,
     /// Name of this replica in the Lease. Must be unique.
-    #[arg(long, env = "POD_NAME", default_value = "metrics-adapter")]
+    #[arg(long, hide = true, env = "POD_NAME", default_value = "metrics-adapter")]
     pub pod_name: String,
     /// Address of this replica for the other replicas.
-    #[arg(long, env = "POD_IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    #[arg(long, hide = true, env = "POD_IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub pod_ip: IpAddr,
     /// File with the token for requests to other replicas. Read for each request.
-    #[arg(long, env = "ROUSE_TOKEN_FILE", default_value = STATS_TOKEN_FILE)]
+    #[arg(long, hide = true, default_value = STATS_TOKEN_FILE)]
     pub token_file: PathBuf,
     /// Port of the Kubernetes metrics API (TLS).
-    #[arg(long, env = "ROUSE_API_PORT", default_value_t = API_PORT)]
+    #[arg(long, hide = true, default_value_t = API_PORT)]
     pub api_port: u16,
     /// Port for the activators' pushes, the decision stream and forwarded queries.
-    #[arg(long, env = "ROUSE_STATS_PORT", default_value_t = STATS_PORT)]
+    #[arg(long, hide = true, default_value_t = STATS_PORT)]
     pub stats_port: u16,
-    /// Accept clients of the stats port without a token. For tests on one machine.
-    #[arg(long, env = "ROUSE_OPEN_STATS_PORT")]
+    /// Accept clients of the stats port without a token. For benchmarks on one machine.
+    #[arg(long, hide = true)]
     pub open_stats_port: bool,
     /// Port of /metrics, /ready and /live.
-    #[arg(long, env = "ROUSE_ADMIN_PORT", default_value_t = ADMIN_PORT)]
+    #[arg(long, hide = true, default_value_t = ADMIN_PORT)]
     pub admin_port: u16,
     /// How long to keep serving after the stop signal, until clients have moved to other replicas.
-    #[arg(long, env = "ROUSE_SHUTDOWN_DELAY", default_value = "5s", value_parser = parse_duration)]
+    #[arg(long, hide = true, default_value = "5s", value_parser = parse_duration)]
     pub shutdown_delay: Duration,
     /// Logging options.
     #[command(flatten)]

@@ -3,6 +3,8 @@
 //! Every setting has a default. A variable that is set but empty counts as absent, because the
 //! injected variables copy annotations through the downward API, which yields "" for an absent
 //! annotation.
+//!
+//! Flags that are hidden from `--help` are for tests and benchmarks of the compiled program.
 
 use std::ffi::{OsStr, OsString};
 use std::net::{AddrParseError, Ipv6Addr, SocketAddr};
@@ -122,7 +124,7 @@ pub struct Args {
     pub no_wake: Option<NoWakeRules>,
 
     /// Time without a new request, and with none in flight, after which a drain ends.
-    #[arg(long, env = "QUEUE_PROXY_DRAIN_QUIET_PERIOD", default_value = "3s", value_parser = parse_duration)]
+    #[arg(long, hide = true, default_value = "3s", value_parser = parse_duration)]
     pub drain_quiet_period: Duration,
 
     /// Longest drain; requests that are in flight after it are cut. Keep it below the pod's
@@ -131,7 +133,7 @@ pub struct Args {
     pub drain_timeout: Duration,
 
     /// Connections open at a time on the traffic port; further ones wait in the kernel's backlog.
-    #[arg(long, env = "QUEUE_PROXY_MAX_CONNECTIONS", default_value_t = 65_536)]
+    #[arg(long, hide = true, default_value_t = 65_536)]
     pub max_connections: usize,
 
     /// Memory of all connections and requests together, in bytes. The default is three fifths of the
@@ -141,16 +143,16 @@ pub struct Args {
 
     /// Longest time until the head of a connection's next request is complete, including the idle
     /// time before it.
-    #[arg(long, env = "QUEUE_PROXY_HEADER_TIMEOUT", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, hide = true, default_value = "30s", value_parser = parse_duration)]
     pub header_timeout: Duration,
 
     /// Worker threads for the traffic, at most 64. The default is the number of processors
     /// available to the process, but at most 2.
-    #[arg(long, env = "QUEUE_PROXY_WORKERS")]
+    #[arg(long, hide = true)]
     pub workers: Option<NonZeroUsize>,
 
     /// Name of the pod in its stats.
-    #[arg(long, env = "HOSTNAME", default_value = "")]
+    #[arg(long, hide = true, env = "HOSTNAME", default_value = "")]
     pub pod: String,
 
     /// UID of the pod. Only requests that carry it count as requests of activators. Without it, all
@@ -248,14 +250,17 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_is_in_the_readme_with_its_default() {
-        let readme = include_str!("../../docs/reference/queue-proxy.md");
+    fn every_flag_is_in_the_reference_with_its_default() {
+        let flags_page = include_str!("../../docs/reference/queue-proxy.md");
+        let annotations_page = include_str!("../../docs/reference/pods.md");
         let all = Args::command();
-        let flags = all.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg.get_default_values())));
-        for (flag, defaults) in flags {
-            let row =
-                readme.lines().find(|line| line.starts_with('|') && line.contains(&format!("`--{flag}`")));
-            let row = row.unwrap_or_else(|| panic!("--{flag} is missing in docs/reference/queue-proxy.md"));
+        let shown = all.get_arguments().filter(|arg| !arg.is_hide_set());
+        for (flag, defaults) in shown.filter_map(|arg| Some((arg.get_long()?, arg.get_default_values()))) {
+            let row_of =
+                |page: &'static str, start: String| page.lines().find(|line| line.starts_with(&start));
+            let row = row_of(flags_page, format!("| `--{flag}`"))
+                .or_else(|| row_of(annotations_page, format!("| `{flag}`")));
+            let row = row.unwrap_or_else(|| panic!("--{flag} is in neither of the pages"));
             let default = defaults.first().and_then(|default| default.to_str()).unwrap_or_default();
             assert!(default == health_checks::WELL_KNOWN || row.contains(default), "{default}: {row}");
         }

@@ -5,7 +5,6 @@
 //! their state is in objects of the cluster.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,8 +74,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     component_base::metrics::register_build_info(&registry, crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION"))?;
     let metrics = Metrics::register(&registry)?;
     let readiness = Readiness::default();
-    let stats = bind(&args, args.stats_port)?;
-    let admin = bind(&args, args.admin_port)?;
+    let stats = bind(args.stats_port)?;
+    let admin = bind(args.admin_port)?;
     let client = component_base::kubernetes::client(crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
 
     let mut tasks = JoinSet::new();
@@ -146,9 +145,8 @@ fn token_guard(args: &Args, client: kube::Client) -> TokenGuard {
     TokenGuard::new(Arc::new(KubernetesReviewer::new(client)), &args.system_namespace, STATS_AUDIENCE)
 }
 
-fn bind(args: &Args, port: u16) -> anyhow::Result<TcpListener> {
-    let address = SocketAddr::new(args.listen, port);
-    component_base::listener::bind(address).with_context(|| format!("cannot listen on {address}"))
+fn bind(port: u16) -> anyhow::Result<TcpListener> {
+    component_base::listener::bind_port(port).with_context(|| format!("cannot listen on port {port}"))
 }
 
 fn context(

@@ -1,10 +1,8 @@
 //! Command line and environment of the process.
 
-use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use crate::uninstall::args::UninstallArgs;
 use autoscaler::contract::{ADMIN_PORT, STATS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
 use clap::{Parser, Subcommand};
 
@@ -12,7 +10,9 @@ use crate::kubernetes::rate_limit::Rate;
 
 /// A wake and the following scale-to-zero sequence take about 20 requests, an adoption 10.
 const QPS: NonZeroU32 = NonZeroU32::new(100).unwrap();
-const BURST: NonZeroU32 = NonZeroU32::new(200).unwrap();
+/// Requests at once after a pause, for each one in a second: a crowd that wakes many workloads at the
+/// same time.
+const BURST: NonZeroU32 = NonZeroU32::new(2).unwrap();
 /// A fifth of all activator ports.
 const PORTS_PER_NAMESPACE: NonZeroU32 = NonZeroU32::new(2000).unwrap();
 
@@ -29,51 +29,46 @@ pub struct Cli {
 }
 
 /// What the process does instead of scaling workloads.
-#[derive(Clone, Debug, Subcommand)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub enum Command {
-    /// Prepare the deletion of Rouse: wake all workloads and make their Services independent.
-    Uninstall(UninstallArgs),
+    /// Prepare the deletion of Rouse: wake all workloads and make their Services independent. The
+    /// zero-scalers must run.
+    Uninstall,
 }
 
 /// The arguments of the zero-scaler.
 #[derive(Clone, Debug, Parser)]
 pub struct Args {
-    /// Namespace of the installation.
-    #[arg(long, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
-    pub system_namespace: String,
-    /// Address to listen on. `::` is all addresses, IPv6 and IPv4.
-    #[arg(long, env = "ROUSE_LISTEN", default_value_t = IpAddr::V6(Ipv6Addr::UNSPECIFIED))]
-    pub listen: IpAddr,
-    /// Port for reports of activators.
-    #[arg(long, env = "ROUSE_STATS_PORT", default_value_t = STATS_PORT)]
-    pub stats_port: u16,
-    /// File with the token for connections to metrics-adapters; read again for each connection.
-    #[arg(long, env = "ROUSE_TOKEN_FILE", default_value = STATS_TOKEN_FILE)]
-    pub token_file: PathBuf,
-    /// Accept reports without a token. For tests on one machine.
-    #[arg(long, env = "ROUSE_OPEN_STATS_PORT")]
-    pub open_stats_port: bool,
     /// Accept HPA metrics of type Object on a Service; needs a metrics-adapter that serves
     /// custom.metrics.k8s.io.
     #[arg(long, env = "ROUSE_CUSTOM_METRICS")]
     pub custom_metrics: bool,
-    /// Average rate of requests to the API server, per second. Writes of scales, endpoints and
-    /// leased ports are exempt.
+    /// Average rate of requests to the API server, per second; twice as many at once after a pause.
+    /// Writes of scales, endpoints and leased ports are exempt.
     #[arg(long, env = "ROUSE_KUBE_API_QPS", default_value_t = QPS)]
     pub kube_api_qps: NonZeroU32,
-    /// Largest burst of requests to the API server.
-    #[arg(long, env = "ROUSE_KUBE_API_BURST", default_value_t = BURST)]
-    pub kube_api_burst: NonZeroU32,
     /// Activator ports that the workloads of one namespace may lease: one for each port of a Service,
     /// of 10000 in the cluster.
     #[arg(long, env = "ROUSE_PORTS_PER_NAMESPACE", default_value_t = PORTS_PER_NAMESPACE)]
     pub ports_per_namespace: NonZeroU32,
-    /// Port for /metrics, /ready and /live.
-    #[arg(long, env = "ROUSE_ADMIN_PORT", default_value_t = ADMIN_PORT)]
-    pub admin_port: u16,
+    /// Namespace of the installation.
+    #[arg(long, hide = true, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
+    pub system_namespace: String,
     /// Name of this replica in events and in the Lease; must be unique.
-    #[arg(long, env = "POD_NAME", default_value = "zero-scaler")]
+    #[arg(long, hide = true, env = "POD_NAME", default_value = "zero-scaler")]
     pub pod_name: String,
+    /// File with the token for connections to metrics-adapters; read again for each connection.
+    #[arg(long, hide = true, default_value = STATS_TOKEN_FILE)]
+    pub token_file: PathBuf,
+    /// Port for reports of activators.
+    #[arg(long, hide = true, default_value_t = STATS_PORT)]
+    pub stats_port: u16,
+    /// Accept reports without a token. For tests on one machine.
+    #[arg(long, hide = true)]
+    pub open_stats_port: bool,
+    /// Port for /metrics, /ready and /live.
+    #[arg(long, hide = true, default_value_t = ADMIN_PORT)]
+    pub admin_port: u16,
     /// Log format and level.
     #[command(flatten)]
     pub telemetry: component_base::telemetry::LogArgs,
@@ -84,7 +79,7 @@ pub struct Args {
 impl Args {
     /// The rate limit of requests to the API server.
     pub(crate) fn rate(&self) -> Rate {
-        Rate { qps: self.kube_api_qps, burst: self.kube_api_burst }
+        Rate { qps: self.kube_api_qps, burst: self.kube_api_qps.saturating_mul(BURST) }
     }
 }
 
@@ -95,9 +90,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listens_on_both_families_by_default() {
-        let args = Args::parse_from(["zero-scaler"]);
-        assert_eq!(args.listen, Ipv6Addr::UNSPECIFIED);
+    fn allows_twice_the_rate_after_a_pause() {
+        let rate = Args::parse_from(["zero-scaler"]).rate();
+        assert_eq!((rate.qps.get(), rate.burst.get()), (100, 200));
     }
 
     #[test]

@@ -14,7 +14,6 @@
 
 pub mod announcement;
 pub mod app_port;
-pub mod args;
 pub mod error;
 pub mod leftovers;
 pub mod metrics_apis;
@@ -28,30 +27,30 @@ use std::time::Duration;
 use kube::Client;
 use tokio::time::Instant;
 
-use crate::uninstall::args::UninstallArgs;
 use crate::uninstall::error::UninstallError;
 use crate::uninstall::workloads_awake::PendingWorkload;
 
+/// Longest wait for ready pods of all workloads; workloads without are left as they are. Both waits
+/// and [`SLICES_LEFT`] are less than the deadline of the Job, which is less than Helm's of hooks.
+const WAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for the zero-scaler to delete its slices, and for Kubernetes to write its own.
 const SLICES_LEFT: Duration = Duration::from_secs(60);
 
-/// Prepares the deletion of all parts of Rouse.
+/// Prepares the deletion of all parts of Rouse, which are in `namespace`.
 ///
 /// # Errors
 /// When the API server refuses a request, and when deleting the parts of Rouse would cut requests.
 /// Workloads whose pods do not start are logged and are no error: nothing serves their requests
 /// either way.
-pub async fn run(client: &Client, args: &UninstallArgs) -> Result<(), UninstallError> {
-    let namespace = &args.system_namespace;
+pub async fn run(client: &Client, namespace: &str) -> Result<(), UninstallError> {
     announcement::announce(client, namespace).await?;
     tracing::info!("uninstall announced, workloads are scaled from zero");
-    let wake_timeout = Duration::from_secs(args.wake_timeout_seconds.into());
-    report(&workloads_awake::until_awake(client, Instant::now() + wake_timeout).await?);
+    report(&workloads_awake::until_awake(client, Instant::now() + WAKE_TIMEOUT).await?);
     let restored = service_restoration::restore_all(client).await?;
     metrics_apis::delete(client, namespace).await?;
     own_slices::until_none_serves(client, &restored, Instant::now() + SLICES_LEFT).await?;
     // An HPA with minReplicas 0 may have scaled to zero for as long as it had our metric.
-    report(&workloads_awake::until_awake(client, Instant::now() + wake_timeout).await?);
+    report(&workloads_awake::until_awake(client, Instant::now() + WAKE_TIMEOUT).await?);
     leftovers::give_owner(client, namespace).await?;
     workloads_awake::report_without_autoscaler(client).await?;
     tracing::info!("all parts of Rouse may be deleted");

@@ -28,7 +28,7 @@ impl TraceMetrics {
         )?;
         let over_rate = IntCounter::new(
             "rouse_activator_traces_over_rate_total",
-            "Sampled requests without spans, because --traces-per-second was reached",
+            "Sampled requests without spans, because a second had its ten traces",
         )?;
         registry.register(Box::new(spans.clone()))?;
         registry.register(Box::new(over_rate.clone()))?;

@@ -17,7 +17,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::{self, PemObject};
 
-use crate::traces::args::TraceSettings;
+use crate::traces::settings::TraceSettings;
 use crate::traces::span_export::EXPORT_TIMEOUT;
 
 const SERVICE_NAME: &str = "rouse-activator";

@@ -20,7 +20,7 @@ use activator::app::{App, Sources};
 use activator::args::Limits;
 use activator::requests::tcp_probes::TcpProbes;
 use activator::slots::slot_exchange::SlotExchangeConfig;
-use activator::traces::args::TraceSettings;
+use activator::traces::settings::TraceSettings;
 use activator::workloads::containers::{AppPort, Containers};
 use activator::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 use autoscaler::contract::selector::Selector;
@@ -44,7 +44,6 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 pub const LIMITS: Limits = Limits {
     queue_depth: 100,
     memory_budget: Some(1 << 30),
-    workers: None,
     wake_timeout: Duration::from_secs(60),
     longest_wake_timeout: Duration::from_secs(3600),
     waiting_page_after: Duration::from_millis(50),

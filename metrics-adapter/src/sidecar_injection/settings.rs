@@ -11,14 +11,6 @@ pub struct SidecarArgs {
     /// adds the sidecar to labelled pods, for clusters without MutatingAdmissionPolicy v1.
     #[arg(long, env = "ROUSE_SIDECAR_IMAGE", value_name = "IMAGE")]
     pub sidecar_image: Option<String>,
-    /// When kubelets pull that image.
-    #[arg(
-        long,
-        env = "ROUSE_SIDECAR_PULL_POLICY",
-        default_value = "IfNotPresent",
-        value_parser = ["Always", "IfNotPresent", "Never"]
-    )]
-    pub sidecar_pull_policy: String,
     /// CPU request of that sidecar.
     #[arg(long, env = "ROUSE_SIDECAR_CPU_REQUEST", default_value = "25m", value_parser = parse_quantity)]
     pub sidecar_cpu_request: Quantity,
@@ -35,8 +27,6 @@ pub struct SidecarArgs {
 pub struct SidecarSettings {
     /// Its image.
     pub image: String,
-    /// When kubelets pull it.
-    pub pull_policy: String,
     /// CPU request.
     pub cpu_request: Quantity,
     /// Memory request.
@@ -62,7 +52,6 @@ impl SidecarArgs {
         let image = self.sidecar_image.clone().filter(|image| !image.is_empty())?;
         Some(SidecarSettings {
             image,
-            pull_policy: self.sidecar_pull_policy.clone(),
             cpu_request: self.sidecar_cpu_request.clone(),
             memory_request: self.sidecar_memory_request.clone(),
             memory_limit: self.sidecar_memory_limit.clone(),

@@ -13,6 +13,8 @@ use crate::sidecar_injection::app_probe::sidecar_action;
 
 /// User of the image.
 const USER: i64 = 65532;
+/// As in the policy: tags of releases do not move.
+const PULL_POLICY: &str = "IfNotPresent";
 
 /// The container for a pod.
 ///
@@ -28,7 +30,7 @@ pub(super) fn container(
     Ok(Container {
         name: QUEUE_PROXY.to_owned(),
         image: Some(settings.image.clone()),
-        image_pull_policy: Some(settings.pull_policy.clone()),
+        image_pull_policy: Some(PULL_POLICY.to_owned()),
         // A native sidecar, unless the app is first.
         restart_policy: (!pod.is_app_first()).then(|| "Always".to_owned()),
         ports: Some(vec![

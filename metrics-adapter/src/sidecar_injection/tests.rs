@@ -20,7 +20,6 @@ const HOSTILE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 244, 0, 9));
 fn settings() -> SidecarSettings {
     SidecarSettings {
         image: "queue-proxy:v1".to_owned(),
-        pull_policy: "Always".to_owned(),
         cpu_request: Quantity("1m".to_owned()),
         memory_request: Quantity("2Mi".to_owned()),
         memory_limit: Quantity("3Mi".to_owned()),
@@ -94,7 +93,7 @@ async fn responds_with_a_patch_that_adds_the_sidecar() {
     assert_eq!(patch[1]["path"], "/spec/initContainers/-");
     assert_eq!(
         (&sidecar["image"], &sidecar["imagePullPolicy"]),
-        (&"queue-proxy:v1".into(), &"Always".into())
+        (&"queue-proxy:v1".into(), &"IfNotPresent".into())
     );
     let resources = json!({"requests": {"cpu": "1m", "memory": "2Mi"}, "limits": {"memory": "3Mi"}});
     assert_eq!(sidecar["resources"], resources);

@@ -38,7 +38,7 @@ pub(crate) enum RequestError {
     AppUsesHttp,
     #[error("a tunnel request must upgrade to {TUNNEL_PROTOCOL}")]
     NotATunnelRequest,
-    #[error("the limit of connections through activators (--max-connections) is reached")]
+    #[error("the limit of connections through activators is reached")]
     TooManyTunnels,
     #[error(transparent)]
     MalformedRequest(#[from] MalformedRequest),

@@ -162,7 +162,6 @@ impl Bench<'_> {
     /// Starts the zero-scaler and waits until its work is finished.
     async fn start(&mut self, part: &str) -> Result<(Process, Start)> {
         let arguments = [
-            "--listen=127.0.0.1".to_owned(),
             format!("--admin-port={}", ZERO_SCALER.0),
             format!("--stats-port={ZERO_SCALER_STATS}"),
             format!("--token-file={}", self.token.display()),
@@ -170,7 +169,6 @@ impl Bench<'_> {
             // Without the rate limit of the API client, so that the run measures the zero-scaler
             // itself.
             format!("--kube-api-qps={UNBOUNDED}"),
-            format!("--kube-api-burst={UNBOUNDED}"),
         ];
         let log = self.logs.join(format!("zero-scaler-{part}.log"));
         let began = Instant::now();

@@ -19,9 +19,9 @@ async fn main() -> anyhow::Result<()> {
     component_base::telemetry::init(&args.telemetry)?;
     match command {
         None => app::run(args).await,
-        Some(Command::Uninstall(args)) => {
+        Some(Command::Uninstall) => {
             let client = component_base::kubernetes::client(FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
-            Ok(uninstall::run(&client, &args).await?)
+            Ok(uninstall::run(&client, &args.system_namespace).await?)
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! navigation ─► held ─► has a slot ──────────────────► forwarded, as any request
-//!                  └──► no pod after --waiting-page-after ─► the page
+//!                  └──► no pod after two seconds ─► the page
 //! retry of the page ─► held ─► has a slot ─► answered here, and not forwarded
 //! ```
 //!

@@ -195,7 +195,7 @@ fn workload(port: u16, pods: &str) -> String {
 fn workload_at(listen: u16, pod: u16, limit: u32, pods: &str) -> String {
     format!(
         "- {{name: bench/w{listen}, ports: [{{listen: {listen}, pod: {pod}}}], pods: [{pods}], \
-         containerConcurrency: {limit}}}\n"
+         containerConcurrency: {limit}, queueDepth: {REQUESTS}, wakeTimeoutSeconds: 600}}\n"
     )
 }
 
@@ -259,9 +259,7 @@ impl Activator {
         let arguments = [
             format!("--workloads={}", file.display()),
             format!("--admin-port={ADMIN_PORT}"),
-            format!("--queue-depth={REQUESTS}"),
             format!("--memory-budget={MEMORY_BUDGET}"),
-            "--wake-timeout=600s".to_owned(),
             "--drain-grace=0s".to_owned(),
         ];
         let program = Program {

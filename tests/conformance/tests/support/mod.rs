@@ -85,7 +85,6 @@ impl Activator {
         let limits = Limits {
             queue_depth: 100,
             memory_budget: Some(1 << 30),
-            workers: None,
             wake_timeout,
             longest_wake_timeout: Duration::from_secs(60),
             waiting_page_after: Duration::from_secs(2),

@@ -40,8 +40,8 @@ capacity that `averageValue` is.
 const NOTES: &str = "
 Notes:
 
-- `wake-timeout`: the activators' default is 60 s (`--wake-timeout`). Set it to more than the app's
-  slowest start; clients must wait as long. `wake-queue-depth`: their default is 10000.
+- `wake-timeout`: the activators' default is 60 s. Set it to more than the app's slowest start;
+  clients must wait as long. `wake-queue-depth`: their default is 10000.
 - `unschedulable-patience`: where nodes are made on demand, set it and `wake-timeout` to longer than
   that takes. See [when no pod can start](../concepts.md#when-no-pod-can-start).
 - `initial-scale`: with an HPA it is the size of a new workload's first wake. [Without an

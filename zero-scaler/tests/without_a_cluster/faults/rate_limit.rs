@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::harness::cluster::AUTOSCALER;
 use crate::harness::scenario::Scenario;
 
-const ONE_A_SECOND: &[&str] = &["--kube-api-qps=1", "--kube-api-burst=1"];
+const ONE_A_SECOND: &[&str] = &["--kube-api-qps=1"];
 
 #[tokio::test(start_paused = true)]
 async fn rate_limit_leads_to_same_state_without_lost_request() {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zero_scaler::uninstall::args::UninstallArgs;
 use zero_scaler::uninstall::error::UninstallError;
 
 use crate::harness::cluster::{AUTOSCALER, Cluster, SERVICE, condition};
@@ -43,8 +42,7 @@ fn serves_from_pods(cluster: &Cluster) -> bool {
 /// Runs `zero-scaler uninstall` beside the zero-scalers of the scenario.
 async fn uninstall(scenario: &mut Scenario) -> Result<(), UninstallError> {
     let client = scenario.cluster.api.client();
-    let args = UninstallArgs { system_namespace: "rouse-system".to_owned(), wake_timeout_seconds: 60 };
-    let run = tokio::spawn(async move { zero_scaler::uninstall::run(&client, &args).await });
+    let run = tokio::spawn(async move { zero_scaler::uninstall::run(&client, "rouse-system").await });
     scenario.until("the end of the uninstall", |_| run.is_finished()).await;
     run.await.unwrap()
 }

@@ -7,12 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use activator::app::{App, Sources};
-use activator::args::Args;
+use activator::args::Limits;
 use activator::workloads::file;
 use anyhow::{Context, Result, ensure};
 use browser::{Browser, ColorScheme, checks};
 use bytes::Bytes;
-use clap::Parser;
 use component_base::readiness::Readiness;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -30,8 +29,8 @@ use super::SOON;
 use super::picture::picture;
 
 const PATH: &str = "/orders?page=2#last";
-/// Shorter than --waiting-page-after is, for the test's sake.
-const AFTER: &str = "100ms";
+/// Shorter than by default, for the test's sake.
+const AFTER: Duration = Duration::from_millis(100);
 
 /// An activator with one workload without a sidecar, `shop/web`.
 struct Activator {
@@ -53,9 +52,9 @@ impl Activator {
         let path = std::env::temp_dir().join(format!("waiting-page-{}.yaml", std::process::id()));
         let (port, app_port) = (free_port().await?, free_port().await?);
         write(&path, port, app_port, "")?;
-        let args = Args::parse_from(["activator", "--waiting-page-after", AFTER]);
+        let limits = Limits { waiting_page_after: AFTER, ..Limits::default() };
         let registry = Registry::new();
-        let app = App::new("activator".to_owned(), args.limits, &[], None, &registry)?;
+        let app = App::new("activator".to_owned(), limits, &[], None, &registry)?;
         let readiness = Readiness::default();
         let source = file::follow(&path, readiness.latch("workloads file"))?;
         let sources = Sources {
