@@ -86,7 +86,11 @@ async fn open_loop(
     let in_flight = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    while ticks.tick().await < end && !results.is_closed() {
+    loop {
+        let tick = ticks.tick().await;
+        if results.is_closed() {
+            return;
+        }
         let Ok(slot) = in_flight.clone().acquire_owned().await else { return };
         let (sender, results) = (sender.clone(), results.clone());
         tokio::spawn(async move {
@@ -94,6 +98,10 @@ async fn open_loop(
             let _ = results.send(sender.send().await).await;
             drop(slot);
         });
+        // Without a pause after the last one, so that a single request takes as long as its response.
+        if tick + interval >= end {
+            return;
+        }
     }
 }
 
