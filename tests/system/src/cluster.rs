@@ -11,5 +11,6 @@ pub mod kubectl;
 pub mod lock;
 pub mod namespace;
 pub mod network_policies;
+pub mod placement;
 pub mod scale;
 pub mod version;

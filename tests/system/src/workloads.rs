@@ -1,6 +1,7 @@
 //! What the tests scale: Deployments with the sample app, and custom resources without pods; and
 //! what is reported about them.
 
+pub mod deadlines;
 pub mod hpa_status;
 pub mod injection;
 pub mod rollout;

@@ -13,7 +13,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use crate::cluster::container_process;
-use crate::cluster::lock::{self, ClusterGuard};
+use crate::cluster::lock;
 use crate::cluster::namespace::{TestNamespace, is_ready};
 use crate::cluster::network_policies;
 use crate::cluster::scale::write_scale;
@@ -37,22 +37,38 @@ const SHORT_GRACE: &str = "3s";
 /// # Errors
 /// When a component is not available, or the namespace cannot be created.
 pub async fn begin_shared(name: &str) -> Result<TestNamespace> {
-    begin(name, lock::shared().await).await
+    let guard = lock::shared(name).await;
+    let client = client().await?;
+    prepare_installation(&client).await?;
+    Ok(create_isolated(client, name).await?.with_guard(guard))
 }
 
-/// A namespace for a test that has the cluster to itself (see [`lock`]).
+/// A namespace for a test that has the cluster to itself (see [`lock`]). The namespace is created
+/// while another test may still use the cluster.
 ///
 /// # Errors
 /// When a component is not available, or the namespace cannot be created.
 pub async fn begin_exclusive(name: &str) -> Result<TestNamespace> {
-    begin(name, lock::exclusive().await).await
+    let turn = lock::turn().await;
+    let client = client().await?;
+    let namespace = create_isolated(client.clone(), name).await?;
+    let guard = turn.exclusive(name).await;
+    prepare_installation(&client).await?;
+    Ok(namespace.with_guard(guard))
 }
 
-async fn begin(name: &str, guard: ClusterGuard) -> Result<TestNamespace> {
-    let client = component_base::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
-    until_ready(&client, AVAILABLE).await?;
-    set_grace_period(&client, SHORT_GRACE).await?;
-    let namespace = TestNamespace::create(client, &format!("rouse-test-{name}")).await?.with_guard(guard);
+async fn client() -> Result<Client> {
+    Ok(component_base::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?)
+}
+
+/// Waits for all components, and sets the grace period, which a test may have changed.
+async fn prepare_installation(client: &Client) -> Result<()> {
+    until_ready(client, AVAILABLE).await?;
+    set_grace_period(client, SHORT_GRACE).await
+}
+
+async fn create_isolated(client: Client, name: &str) -> Result<TestNamespace> {
+    let namespace = TestNamespace::create(client, &format!("rouse-test-{name}")).await?;
     network_policies::isolate(&namespace).await?;
     Ok(namespace)
 }
@@ -179,6 +195,22 @@ pub async fn leader(client: &Client, component: &str) -> Result<String> {
     let holder = holder.with_context(|| format!("the Lease {component} has no holder"))?;
     // A metrics-adapter appends its start time and its address to the pod's name.
     Ok(holder.split_once('_').map_or(holder.as_str(), |(pod, _)| pod).to_owned())
+}
+
+/// Waits until another pod than `previous` holds a component's Lease.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_other_leads(
+    client: &Client,
+    component: &str,
+    previous: &str,
+    deadline: Duration,
+) -> Result<()> {
+    wait::until(&format!("another {component} to lead"), deadline, || async {
+        Ok((leader(client, component).await? != previous).then_some(()))
+    })
+    .await
 }
 
 /// The ready pods of a component.

@@ -17,6 +17,9 @@ pub const SAMPLE_APP: &str = concat!("rouse/sample-app:v", env!("CARGO_PKG_VERSI
 pub const CLIENT_POD: &str = "client";
 /// Port on which the client pod accepts commands to send load.
 pub const CLIENT_PORT: u16 = 8081;
+/// Time for the end of a namespace. Another test may stop the zero-scaler or the metrics-adapter
+/// meanwhile, which it needs.
+const GONE: Duration = Duration::from_secs(300);
 
 /// A namespace and its client pod.
 #[derive(Clone)]
@@ -25,7 +28,7 @@ pub struct TestNamespace {
     pub client: Client,
     /// The namespace's name.
     pub name: String,
-    _guard: Option<ClusterGuard>,
+    guard: Option<ClusterGuard>,
 }
 
 // === impl TestNamespace ===
@@ -37,7 +40,7 @@ impl TestNamespace {
     /// # Errors
     /// When the API refuses, or the pod does not become ready within a minute.
     pub async fn create(client: Client, name: &str) -> Result<Self> {
-        let this = Self { client, name: name.to_owned(), _guard: None };
+        let this = Self { client, name: name.to_owned(), guard: None };
         this.delete().await?;
         let namespaces: Api<Namespace> = Api::all(this.client.clone());
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
@@ -49,7 +52,7 @@ impl TestNamespace {
     /// Keeps the guard for as long as this namespace or a clone of it is in use.
     #[must_use]
     pub fn with_guard(self, guard: ClusterGuard) -> Self {
-        Self { _guard: Some(guard), ..self }
+        Self { guard: Some(guard), ..self }
     }
 
     /// The same namespace, through another API client.
@@ -58,17 +61,38 @@ impl TestNamespace {
         Self { client, ..self.clone() }
     }
 
+    /// Ends the test: deletes the namespace, and waits until it is gone. Other tests use the cluster
+    /// meanwhile, because that takes ten seconds and more: the namespace controller pauses between
+    /// its attempts.
+    ///
+    /// # Errors
+    /// When it still exists after some minutes.
+    pub async fn end(&self) -> Result<()> {
+        self.begin_deletion().await?;
+        self.guard.iter().for_each(ClusterGuard::release);
+        self.until_gone().await
+    }
+
     /// Deletes the namespace and waits until it is gone.
     ///
     /// # Errors
-    /// When it still exists after two minutes.
+    /// When it still exists after some minutes.
     pub async fn delete(&self) -> Result<()> {
+        self.begin_deletion().await?;
+        self.until_gone().await
+    }
+
+    async fn begin_deletion(&self) -> Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        if namespaces.get_opt(&self.name).await?.is_none() {
-            return Ok(());
+        match namespaces.delete(&self.name, &DeleteParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            deleted => deleted.map(drop).context("deleting the namespace"),
         }
-        namespaces.delete(&self.name, &DeleteParams::default()).await?;
-        wait::until(&format!("namespace {} to be gone", self.name), Duration::from_secs(120), || async {
+    }
+
+    async fn until_gone(&self) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        wait::until(&format!("namespace {} to be gone", self.name), GONE, || async {
             Ok(namespaces.get_opt(&self.name).await?.is_none().then_some(()))
         })
         .await

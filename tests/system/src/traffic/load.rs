@@ -30,6 +30,9 @@ const RESULTS: usize = 100_000;
 /// Longer than activators hold requests.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The duration of a load that a test ends, by dropping it: longer than each test.
+pub const LONGEST: Duration = Duration::from_secs(1200);
+
 /// How requests are sent.
 #[derive(Clone, Copy, Debug)]
 pub enum LoadShape {
@@ -263,7 +266,7 @@ pub async fn send_one_request(url: &str, namespace: &TestNamespace) -> Result<Re
 /// # Errors
 /// After the deadline.
 pub async fn until_first_response(url: &str, namespace: &TestNamespace, deadline: Duration) -> Result<()> {
-    wait::until("the first response", deadline, || async {
+    wait::until_at(wait::REQUEST_INTERVAL, "the first response", deadline, || async {
         send_one_request(url, namespace).await?;
         Ok(Some(()))
     })
@@ -280,7 +283,7 @@ pub async fn until_activators_respond(
     namespace: &TestNamespace,
     deadline: Duration,
 ) -> Result<()> {
-    wait::until("an activator in the path", deadline, || async {
+    wait::until_at(wait::REQUEST_INTERVAL, "an activator in the path", deadline, || async {
         let responses = Load::probe(url).run(namespace).await?;
         Ok(responses.iter().any(|response| response.status == 200).then_some(()))
     })
@@ -300,7 +303,7 @@ pub async fn until_route_programmed(
     deadline: Duration,
 ) -> Result<()> {
     until_mode(namespace, name, SksMode::Proxy).await?;
-    wait::until("a response through the Service", deadline, || async {
+    wait::until_at(wait::REQUEST_INTERVAL, "a response through the Service", deadline, || async {
         let responses = Load::probe(url).run(namespace).await?;
         Ok(responses.iter().any(|response| response.status != 0).then_some(()))
     })

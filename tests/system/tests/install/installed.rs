@@ -32,7 +32,7 @@ const OF_KUBERNETES: [&str; 2] = ["configmap/kube-root-ca.crt", "serviceaccount/
 /// # Errors
 /// When the cluster has something of Rouse.
 pub(crate) async fn begin() -> Result<(Client, ClusterGuard)> {
-    let guard = lock::exclusive().await;
+    let guard = lock::turn().await.exclusive("install").await;
     let client = component_base::kubernetes::client("install-tests", env!("CARGO_PKG_VERSION")).await?;
     let found = objects().await?;
     ensure!(found.is_empty(), "the cluster has objects of Rouse: {}", found.join(" "));

@@ -2,6 +2,5 @@
 
 mod near_pods;
 mod node_loss;
-mod placement;
 mod silent_kubelet;
 mod topology;

@@ -14,13 +14,12 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams, LogParams};
 use system_tests::cluster::installation::{begin_exclusive, component_selector, system_api};
 use system_tests::cluster::namespace::{TestNamespace, pods_of};
+use system_tests::cluster::placement::{ZONE, node_of, zones};
 use system_tests::traffic::forwarded_port;
 use system_tests::traffic::load::until_first_response;
 use system_tests::wait;
 use system_tests::workloads::rollout::until_rolled_out;
 use system_tests::workloads::workload::{Sidecar, Workload};
-
-use crate::placement::{ZONE, node_of, zones};
 
 const NAME: &str = "near";
 const PODS: i32 = 4;

@@ -15,6 +15,7 @@ use system_tests::cluster::installation::{
     begin_exclusive, component_selector, set_grace_period, system_api,
 };
 use system_tests::cluster::namespace::{CLIENT_POD, TestNamespace, pods_of};
+use system_tests::cluster::placement::node_of;
 use system_tests::timeline::now_ms;
 use system_tests::traffic::load::{
     Load, Response, RunningLoad, create_at_zero, quantile, until_first_response,
@@ -24,8 +25,6 @@ use system_tests::workloads::rollout::until_rolled_out;
 use system_tests::workloads::workload::{Sidecar, Workload, until_replicas};
 use tokio::process::Command;
 use tokio::time::Instant;
-
-use crate::placement::node_of;
 
 /// Workloads with a steady load, half of them behind activators all the time.
 const STEADY: usize = 8;

@@ -13,11 +13,10 @@ use serde_json::json;
 use system_tests::cluster::container_process::signal;
 use system_tests::cluster::installation::begin_exclusive;
 use system_tests::cluster::namespace::{CLIENT_POD, TestNamespace};
+use system_tests::cluster::placement::{node_of, zones};
 use system_tests::traffic::load::{Load, create_at_zero, ensure_all_ok};
 use system_tests::wait;
 use system_tests::workloads::workload::Workload;
-
-use crate::placement::{node_of, zones};
 
 const NAME: &str = "pinned";
 /// Longer than `start-patience`, and shorter than Kubernetes takes to find a node lost.

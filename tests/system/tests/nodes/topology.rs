@@ -15,13 +15,12 @@ use serde_json::{Value, json};
 use system_tests::cluster::cluster_tool::cluster_tool;
 use system_tests::cluster::installation::{begin_exclusive, component_selector, system_api};
 use system_tests::cluster::namespace::{CLIENT_POD, TestNamespace};
+use system_tests::cluster::placement::{node_of, zones};
 use system_tests::traffic::load::{Load, Response, ensure_all_ok, send_one_request, until_first_response};
 use system_tests::wait;
 use system_tests::workloads::rollout::until_rolled_out;
 use system_tests::workloads::workload::{Workload, state, until_mode, until_replicas};
 use tokio::process::Command;
-
-use crate::placement::{node_of, zones};
 
 const PODS: i32 = 6;
 /// Enough for all pods on a loaded machine.

@@ -1,0 +1,11 @@
+//! Deadlines of the tests, with room for a loaded machine.
+
+use std::time::Duration;
+
+/// The start of a pod.
+pub const POD_START: Duration = Duration::from_secs(60);
+/// A rollout of two pods, one after the other, which take new requests for some seconds at their
+/// end.
+pub const ROLLOUT: Duration = Duration::from_secs(180);
+/// A window of 6 s, a grace period of 3 s, the HPA's scale-down and the pods' termination.
+pub const TO_ZERO: Duration = Duration::from_secs(180);
