@@ -178,14 +178,14 @@ $(CARGO_DENY):
 test-unit: ## Run the tests that need no cluster
 	$(LINTING_CARGO) test $(ALL) --tests
 
-# The fuzz tests run side by side: those of the proxies wait most of the time.
+# The fuzz tests run side by side: those of the proxies wait most of the time. More tests at a time would get fewer inputs each.
 .PHONY: fuzz
 fuzz: export FUZZ_SECONDS ?= 300
 fuzz: export FUZZ_SEED ?= $(shell date +%s)
 fuzz: ## Fuzz the proxies and the metrics-adapter for FUZZ_SECONDS (300), with a new seed each time
 	$(LINTING_CARGO) test $(ALL) --test fuzz --no-run
 	@tests=$$(CARGO_TERM_COLOR=never $(LINTING_CARGO) test $(ALL) --test fuzz --no-run 2>&1 | sed -n 's/^ *Executable .* (\(.*\))$$/\1/p'); \
-	test -n "$$tests" && echo "$$tests" | xargs --max-procs 2 --max-args 1 sh -c 'exec "$$0" --nocapture'
+	test -n "$$tests" && echo "$$tests" | xargs --max-procs 3 --max-args 1 sh -c 'exec "$$0" --nocapture --test-threads 3'
 
 .PHONY: test-fuzz
 test-fuzz: ## Fuzz for a minute
@@ -310,22 +310,28 @@ test-cluster: cluster-ready ## Test the cluster tool and the admission policies
 	cd tests/cluster/policies && go test ./...
 	cd release && go test ./image
 
-# Tests that need the cluster alone wait for it: see tests/system/src/cluster/lock.rs. The attacks follow on the same cluster. They
-# read the memory of Rouse's processes, which run on this machine only on a cluster of the cluster tool.
+# All tests are started at once. They wait for each other: see tests/system/src/cluster/lock.rs. The attacks follow on the same
+# cluster. They read the memory of Rouse's processes, which run on this machine only on a cluster of the cluster tool.
+# Tests that are part of test-system-long alone, by their modules.
+SKIP_LONG := --skip hpa::adapter_handover
 .PHONY: test-system
 test-system: UP_FLAGS ?= --nodes 2 --zones a,b
 test-system: images cluster-ready $(CHROMEDRIVER) ## Run the system tests on two nodes of a cluster of their own, then all attacks for some seconds
 	$(LINTING_CARGO) test $(ALL) --test system --no-run
 	$(LINTING_CARGO) build $(ALL) --bin hostile
 	tests/system/on-cluster rouse-test --hpa-sync-period 5s --network-policies $(UP_FLAGS) -- sh -ec ' \
-	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture --test-threads 4; \
+	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture --test-threads 200 $(SKIP_LONG); \
 	  test "$$USE_EXISTING_CLUSTER" = true || $(CARGO_TARGET_DIR)/debug/hostile --short'
+
+.PHONY: test-system-long
+test-system-long: ## The same with the tests that take minutes each
+	@$(MAKE) test-system SKIP_LONG=
 
 # Not a part of `make test`, for a second cluster takes another minute.
 .PHONY: test-nodes
 test-nodes: images cluster-ready ## Test on a cluster of three nodes in three zones, of which one is lost (5 minutes)
 	$(LINTING_CARGO) test $(ALL) --test nodes --no-run
-	tests/system/on-cluster rouse-nodes --nodes 3 --zones a,b,c -- $(LINTING_CARGO) test $(ALL) --test nodes -- --ignored --nocapture
+	tests/system/on-cluster rouse-nodes --nodes 3 --zones a,b,c -- $(LINTING_CARGO) test $(ALL) --test nodes -- --ignored --nocapture --test-threads 1
 
 # Each test installs Rouse itself, in a documented way, and removes it. The HPA has a short period, as in the system tests.
 .PHONY: test-install
