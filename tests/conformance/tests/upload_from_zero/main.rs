@@ -95,7 +95,7 @@ async fn assert_complete_and_never_in_memory(all: u64) {
 
 #[tokio::test]
 async fn upload_is_complete_and_never_in_memory() {
-    assert_complete_and_never_in_memory(256 << 20).await;
+    assert_complete_and_never_in_memory(4 * MAX_GROWTH).await;
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ use zero_scaler::metrics::Metrics;
 const WORKLOADS: usize = 400;
 /// Of an API server with a fast disk.
 const WRITE_LATENCY: Duration = Duration::from_millis(10);
+const SET_UP_INTERVAL: Duration = Duration::from_millis(200);
 const DEADLINE: Duration = Duration::from_secs(120);
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces";
 const STAYS: &str = "10.0.9.1";
@@ -81,11 +82,12 @@ fn slices_with(api: &FakeApi, address: &str) -> usize {
     api.objects().iter().filter(|(at, slice)| at.starts_with(&path) && has(slice)).count()
 }
 
-/// Returns the time until this many slices have the address.
-async fn until(api: &FakeApi, address: &str, slices: usize) -> Duration {
+/// Returns the time until this many slices have the address, in steps of `interval`: each check
+/// copies all objects.
+async fn until(api: &FakeApi, address: &str, slices: usize, interval: Duration) -> Duration {
     let began = Instant::now();
     while slices_with(api, address) != slices {
-        sleep(WRITE_LATENCY).await;
+        sleep(interval).await;
         assert!(began.elapsed() < DEADLINE, "{} of {slices} slices", slices_with(api, address));
     }
     began.elapsed()
@@ -103,11 +105,11 @@ async fn stopping_activator_leaves_thousands_of_slices_in_seconds() {
     let leadership = Leadership::always_leading();
     let args = Args::parse_from(["zero-scaler", "--open-stats-port"]);
     let _context = controllers(&args, interfaces, &leadership, metrics, &readiness, &mut tasks);
-    until(&api, STOPS, WORKLOADS).await;
+    until(&api, STOPS, WORKLOADS, SET_UP_INTERVAL).await;
 
     api.set_write_latency(WRITE_LATENCY);
     set_activators(&api, &[STAYS]);
-    let took = until(&api, STOPS, 0).await;
+    let took = until(&api, STOPS, 0, WRITE_LATENCY).await;
     // Each workload takes two writes, of the slice and of the status.
     let rate = WORKLOADS as f64 / took.as_secs_f64();
     assert!(rate >= 2000.0, "{rate:.0} slices a second, {WORKLOADS} in {took:?}");
