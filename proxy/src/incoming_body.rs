@@ -1,12 +1,13 @@
 //! IncomingBody: the body of a client's request, of either version of HTTP.
 //!
 //! Over HTTP/2 the client's window grows as the body is polled, so a slow app holds back the client.
+//! Only END_STREAM ends a body: a reset before it, with any code, is an error.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use h2::{Reason, RecvStream};
+use h2::RecvStream;
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body::{Body, Frame, SizeHint};
@@ -96,7 +97,7 @@ impl Http2Body {
         if !self.has_all_data {
             match ready!(self.frames.poll_data(cx)) {
                 Some(Ok(data)) => return Poll::Ready(Some(self.receive(data).map(Frame::data))),
-                Some(Err(error)) => return Poll::Ready(at_reset(error)),
+                Some(Err(error)) => return Poll::Ready(Some(Err(IncomingBodyError::Http2(error)))),
                 None => self.has_all_data = true,
             }
         }
@@ -105,7 +106,7 @@ impl Http2Body {
                 self.has_ended = true;
                 Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
             }
-            Err(error) => Poll::Ready(at_reset(error)),
+            Err(error) => Poll::Ready(Some(Err(IncomingBodyError::Http2(error)))),
         }
     }
 
@@ -117,12 +118,6 @@ impl Http2Body {
         self.has_ended = self.frames.is_end_stream();
         Ok(data)
     }
-}
-
-/// A reset with NO_ERROR ends the body and is no failure (RFC 9113, 8.1).
-fn at_reset(error: h2::Error) -> Option<Result<Frame<Bytes>, IncomingBodyError>> {
-    let is_end = error.reason() == Some(Reason::NO_ERROR);
-    (!is_end).then_some(Err(IncomingBodyError::Http2(error)))
 }
 
 /// The length of a body; `None` without one, and if lines differ.

@@ -1,13 +1,15 @@
 //! Http2Body: the body of an HTTP/2 response.
 //!
 //! The server's window grows as the body is polled, so a slow client holds back the server.
+//!
+//! Only END_STREAM ends a body. A reset before it, with any code, is an error. A reset behind it
+//! concerns the request alone (RFC 9113, 8.1); h2 keeps the two apart.
 
-use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use h2::{Reason, RecvStream};
+use h2::RecvStream;
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body::{Frame, SizeHint};
@@ -51,13 +53,13 @@ impl Http2Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match ready!(self.frames.poll_data(cx)) {
             Some(Ok(data)) => Poll::Ready(Some(self.receive(data).map(Frame::data))),
-            Some(Err(error)) => Poll::Ready(self.at_reset(error).map(Err)),
+            Some(Err(error)) => Poll::Ready(Some(Err(BodyError::Http2(error)))),
             None => match ready!(self.frames.poll_trailers(cx)) {
                 Ok(trailers) => {
                     self.has_ended = true;
                     Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
                 }
-                Err(error) => Poll::Ready(self.at_reset(error).map(Err)),
+                Err(error) => Poll::Ready(Some(Err(BodyError::Http2(error)))),
             },
         }
     }
@@ -80,17 +82,5 @@ impl Http2Body {
             self.frames.flow_control().release_capacity(data.len()).map_err(BodyError::Http2)?;
         }
         Ok(data)
-    }
-
-    /// A server that needs no more of the request resets the stream after a complete response
-    /// (RFC 9113, 8.1). Some use CANCEL for it.
-    fn at_reset(&self, error: h2::Error) -> Option<BodyError> {
-        match error.reason() {
-            Some(Reason::NO_ERROR | Reason::CANCEL) if error.is_reset() => {
-                let is_cut = self.left.is_some_and(|left| left > 0);
-                is_cut.then(|| BodyError::Cut(io::ErrorKind::UnexpectedEof.into()))
-            }
-            _ => Some(BodyError::Http2(error)),
-        }
     }
 }

@@ -10,6 +10,7 @@ pub mod framing;
 pub mod headers;
 pub mod hop_by_hop;
 pub mod http2;
+pub mod http2_resets;
 pub mod request_line;
 pub mod responses;
 pub mod slow;

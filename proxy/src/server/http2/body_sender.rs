@@ -105,14 +105,19 @@ fn poll_capacity(to: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<bool>
     Poll::Ready(true)
 }
 
-/// Why the app reset its stream, which the client receives too.
+/// Why the app reset its stream, which the client receives too. Some clients take NO_ERROR for the
+/// end of the response, so it becomes an error.
 fn reason(error: &(dyn Error + 'static)) -> Reason {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<h2::Error>() {
-            return error.reason().unwrap_or(Reason::INTERNAL_ERROR);
+            return error.reason().filter(is_error).unwrap_or(Reason::INTERNAL_ERROR);
         }
         cause = error.source();
     }
     Reason::INTERNAL_ERROR
+}
+
+fn is_error(reason: &Reason) -> bool {
+    *reason != Reason::NO_ERROR
 }

@@ -32,6 +32,7 @@ async fn run_actions(peer: &mut Http2Peer, shared: &AppState) -> anyhow::Result<
                 let frames: Vec<_> = frames.into_iter().map(|frame| frame.on(current)).collect();
                 peer.send_all(&frames).await;
             }
+            Http2Action::ExpectsReset => peer.expect_reset(current).await?,
             Http2Action::Stalls => std::future::pending().await,
             Http2Action::Closes => {
                 peer.close().await;
@@ -47,6 +48,19 @@ async fn run_actions(peer: &mut Http2Peer, shared: &AppState) -> anyhow::Result<
 }
 
 impl Http2Peer {
+    /// Reads until the rest of a request is reset.
+    async fn expect_reset(&mut self, stream: u32) -> anyhow::Result<()> {
+        loop {
+            let rest = self.streams.get(&stream);
+            if rest.is_some_and(|rest| rest.reset.is_some()) {
+                self.streams.remove(&stream);
+                return Ok(());
+            }
+            anyhow::ensure!(!rest.is_some_and(|rest| rest.ended), "the request ended instead of its reset");
+            anyhow::ensure!(self.read_frame().await?, "the connection ended instead of a reset");
+        }
+    }
+
     /// The next complete request, or the next head.
     async fn request(&mut self, shared: &AppState, whole: bool) -> anyhow::Result<Option<u32>> {
         loop {

@@ -60,6 +60,8 @@ pub enum Http2Action {
     ReadsHead,
     /// Sends frames; stream 1 is replaced by that of the last request.
     Sends(Vec<Frame>),
+    /// Expects the reset of the last request, whose head was read.
+    ExpectsReset,
     /// Reads nothing more, so the windows stay closed.
     Stalls,
     /// Closes the connection.

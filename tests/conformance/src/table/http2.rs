@@ -1,5 +1,6 @@
 //! HTTP/2 with prior knowledge: valid requests, invalid ones, and floods.
 
+use super::http2_resets;
 use crate::case::{observed, ok, problem, response};
 use crate::http2::Http2Action::{Closes, Reads, ReadsHead, Sends, Stalls};
 use crate::http2::code::*;
@@ -12,7 +13,19 @@ const GET: [(&str, &str); 4] = [(":method", "GET"), (":scheme", "http"), (":auth
 
 /// The rows.
 pub fn rows() -> Vec<Http2Case> {
-    [passes(), grpc(), authority(), malformed(), lengths(), frames(), streams(), floods(), app()].concat()
+    [
+        passes(),
+        grpc(),
+        authority(),
+        malformed(),
+        lengths(),
+        frames(),
+        streams(),
+        floods(),
+        app(),
+        http2_resets::rows(),
+    ]
+    .concat()
 }
 
 fn passes() -> Vec<Http2Case> {
@@ -306,13 +319,6 @@ fn lengths() -> Vec<Http2Case> {
                 data(1, "hello").ending(),
             ])
             .is_malformed(1),
-        case("a request that its client resets is cut for the app", "RFC 9113, 5.4.2")
-            .sends([request(1, "POST", "/", &[]), data(1, "hello")])
-            .step(Http2Step::AwaitsProxy)
-            .sends([reset(1, CANCEL)])
-            // The next stream may overtake the reset.
-            .step(Http2Step::AwaitsApp(1))
-            .app_receives("POST / HTTP/2\n:authority: a\n\nhello[cut]"),
     ]
 }
 
