@@ -15,6 +15,10 @@ pub enum Error {
     /// There was no stream for it: nothing was sent.
     #[error(transparent)]
     NoFreeStream(#[from] NoFreeStream),
+    /// The server promised not to have processed it, again and again, or its body cannot be sent
+    /// again.
+    #[error("the server did not process the request: {0}")]
+    Unprocessed(#[source] io::Error),
     /// The request was sent, at least in part, and the connection ended before the first byte of a
     /// response.
     #[error("connection closed before the response: {0}")]

@@ -30,6 +30,7 @@ mod read_ahead;
 pub mod read_buffer;
 mod request_body;
 mod response;
+mod rewindable_body;
 #[cfg(test)]
 mod tests;
 

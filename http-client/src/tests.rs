@@ -144,6 +144,27 @@ async fn retries_only_idempotent_requests_when_idle_connection_closes() {
 }
 
 #[tokio::test]
+async fn retries_idempotent_request_with_small_body() {
+    let (app, pool) = (App::start().await, Pool::new(OPTIONS));
+    let put = |body: &'static str| {
+        Request::put("/").header("content-length", body.len()).body(Full::from(body)).unwrap()
+    };
+    let serve = async {
+        let mut connection = app.accept().await;
+        answer(&mut connection, "hello", "HTTP/1.1 204 No Content\r\n\r\n").await;
+        let first = answer(&mut connection, "again", "").await;
+        drop(connection);
+        let second = answer(&mut app.accept().await, "again", "HTTP/1.1 200 OK\r\n\r\n").await;
+        assert_eq!(first, second);
+    };
+    let client = async {
+        assert_eq!(send(&pool, &app, put("hello")).await.unwrap().status(), 204);
+        assert_eq!(send(&pool, &app, put("again")).await.unwrap().status(), 200);
+    };
+    tokio::join!(serve, client);
+}
+
+#[tokio::test]
 async fn distinguishes_close_before_response_from_close_within_head() {
     let (app, pool) = (App::start().await, Pool::new(OPTIONS));
     for (reply, unanswered) in [("", true), ("HTTP/1.1 200 OK\r\nx", false)] {

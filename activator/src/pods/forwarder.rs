@@ -53,6 +53,10 @@ pub enum ForwardError {
     /// sent to a pod of the workload while its body is whole.
     #[error("the pod's address belongs to another pod")]
     OtherPod,
+    /// The app promised again and again not to have processed the request, or its body cannot be sent
+    /// again.
+    #[error("the app refuses the request, and has not processed it: {0}")]
+    Unprocessed(#[source] io::Error),
     /// The request was sent, perhaps in part, and failed.
     #[error("the pod closed the connection or violated the protocol: {0}")]
     Failed(#[source] io::Error),
@@ -126,6 +130,7 @@ impl Forwarder {
             http_client::Error::Unreachable(cause)
             | http_client::Error::Unanswered(cause)
             | http_client::Error::Failed(cause) => ForwardError::Failed(cause),
+            http_client::Error::Unprocessed(cause) => ForwardError::Unprocessed(cause),
             http_client::Error::NoFreeStream(none) => ForwardError::NoFreeStream(none),
             http_client::Error::InvalidResponse(bad) => ForwardError::BadResponse(bad),
             http_client::Error::RequestBody(_) => ForwardError::RequestBodyFailed,

@@ -99,6 +99,9 @@ fn problem(error: &RequestError) -> Problem {
         RequestError::Forward(
             ForwardError::Unreachable(_) | ForwardError::NoPort | ForwardError::OtherPod,
         ) => (StatusCode::BAD_GATEWAY, "PodUnreachable", None),
+        RequestError::Forward(ForwardError::Unprocessed(_)) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "AppRefused", Some(QUEUE_RETRY_SECONDS))
+        }
         RequestError::Forward(ForwardError::NoFreeStream(NoFreeStream::QueueFull)) => {
             (StatusCode::SERVICE_UNAVAILABLE, "PodStreamsFull", Some(QUEUE_RETRY_SECONDS))
         }

@@ -155,6 +155,7 @@ impl PendingRequest {
         match error {
             ForwardError::Unreachable(_)
             | ForwardError::NoFreeStream(_)
+            | ForwardError::Unprocessed(_)
             | ForwardError::NoPort
             | ForwardError::OtherPod => observed.fail(false),
             // The client's failure, as if it had left.

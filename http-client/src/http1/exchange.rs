@@ -46,8 +46,8 @@ impl Pool {
     /// whole read buffer.
     ///
     /// An idle connection may be closed by the server at the same moment. If no byte was sent over
-    /// it, the request goes out again over a new connection. So does an idempotent request without
-    /// a body (RFC 9110, 9.2.2). Any other may have been processed, and fails.
+    /// it, the request goes out again over a new connection. So does an idempotent request (RFC
+    /// 9110, 9.2.2) with no body or a small one. Any other may have been processed, and fails.
     ///
     /// # Errors
     /// See [`Error`].

@@ -33,6 +33,8 @@ pub(crate) struct Upload<B> {
     sent: usize,
     /// Whether any byte was written.
     has_begun: bool,
+    /// Whether bytes that were written are no longer in `head`.
+    has_discarded: bool,
     /// Written second: a frame too large to copy.
     part: Bytes,
 }
@@ -65,17 +67,26 @@ where
             Framing::Length(_) => Vec::new(),
         };
         let has_no_body = body.is_none();
-        let (sent, has_begun, part) = (0, false, Bytes::new());
-        Self { body, has_no_body, allowed_trailers, framing, head, sent, has_begun, part }
+        Self {
+            body,
+            has_no_body,
+            allowed_trailers,
+            framing,
+            head,
+            sent: 0,
+            has_begun: false,
+            has_discarded: false,
+            part: Bytes::new(),
+        }
     }
 
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// True if the whole request is still in memory.
+    /// True if all that was read of the request is still in memory.
     pub(crate) fn can_rewind(&self) -> bool {
-        self.has_no_body || !self.has_begun
+        !self.has_discarded
     }
 
     /// Starts again from the first byte.
@@ -205,6 +216,7 @@ where
             self.has_begun = true;
             if is_part {
                 self.part.advance(written);
+                self.has_discarded = true;
                 if self.part.is_empty() {
                     self.end_part();
                     // Return: the next frame may be available to leave with this one's end.
@@ -217,11 +229,12 @@ where
         }
     }
 
-    /// A request without a body is kept, to be sent again.
+    /// A request without a body, or with a small one, is kept to be sent again.
     fn discard_sent(&mut self) {
-        if self.sent == self.head.len() && !self.has_no_body {
+        if self.sent == self.head.len() && self.head.len() > MAX_COPIED && !self.has_no_body {
             self.head.clear();
             self.sent = 0;
+            self.has_discarded = true;
         }
     }
 }

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::client::{ResponseFuture, SendRequest};
+use h2::{Reason, RecvStream};
+use http::request::Parts;
 use http::{Request, Response};
+use http_body::Body;
 
 use super::upload::Upload;
 use crate::error::Error;
@@ -20,13 +22,24 @@ use crate::late_upload::{self, LateUpload};
 use crate::open_stream::OpenStream;
 use crate::request_body::RequestBody;
 use crate::response::{Http2Body, check_length};
+use crate::rewindable_body::RewindableBody;
 
 /// A request after its head was sent.
 pub(super) struct Exchange<B> {
     response: ResponseFuture,
-    /// `None` after the end of the body.
-    upload: Option<Upload<B>>,
+    upload: RequestUpload<B>,
     stream: Arc<OpenStream>,
+}
+
+/// The body of a request.
+enum RequestUpload<B> {
+    /// There is none.
+    NoBody(RewindableBody<B>),
+    Upload {
+        upload: Upload<B>,
+        /// False after all of it was sent, or if the server reads no more.
+        is_running: bool,
+    },
 }
 
 // === impl Exchange ===
@@ -37,39 +50,76 @@ impl<B: RequestBody> Exchange<B> {
     /// # Errors
     /// [`Error::Failed`] for a head that HTTP/2 cannot express.
     pub(super) fn begin(
-        request: Request<B>,
+        head: Parts,
+        body: RewindableBody<B>,
         sender: &mut SendRequest<Bytes>,
         stream: Arc<OpenStream>,
     ) -> Result<Self, Error> {
-        let (head, body) = request.into_parts();
         let has_no_body = body.is_end_stream();
         let (response, to) = sender.send_request(Request::from_parts(head, ()), has_no_body)?;
-        let upload = (!has_no_body).then(|| Upload::new(body, to));
+        let upload = match has_no_body {
+            true => RequestUpload::NoBody(body),
+            false => RequestUpload::Upload { upload: Upload::new(body, to), is_running: true },
+        };
         Ok(Self { response, upload, stream })
     }
 
-    /// The response, after its head.
+    /// The head of the response.
     ///
     /// # Errors
     /// See [`Error`].
-    pub(super) async fn response(mut self) -> Result<Response<ResponseBody>, Error> {
-        let mut response = poll_fn(|cx| self.poll_head(cx)).await?;
-        check_length(response.headers_mut())?;
+    pub(super) async fn head(&mut self) -> Result<Response<RecvStream>, Error> {
+        poll_fn(|cx| self.poll_head(cx)).await
+    }
+
+    /// The response, from its head.
+    ///
+    /// # Errors
+    /// [`Error::InvalidResponse`].
+    pub(super) fn into_response(
+        self,
+        mut head: Response<RecvStream>,
+    ) -> Result<Response<ResponseBody>, Error> {
+        check_length(head.headers_mut())?;
         let Self { upload, stream, .. } = self;
-        let late = upload.map(|upload| continue_upload(upload, stream.clone()));
-        let (head, body) = response.into_parts();
+        let late = match upload {
+            RequestUpload::Upload { upload, is_running: true } => {
+                Some(continue_upload(upload, stream.clone()))
+            }
+            RequestUpload::Upload { .. } | RequestUpload::NoBody(_) => None,
+        };
+        let (head, body) = head.into_parts();
         let body = Http2Body::new(&head.headers, body, stream, late);
         Ok(Response::from_parts(head, ResponseBody::http2(body)))
     }
 
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<RecvStream>, Error>> {
-        if let Some(upload) = &mut self.upload
-            && let Poll::Ready(uploaded) = upload.poll(cx)
-        {
-            self.upload = None;
-            uploaded?;
+    /// The body of a request that failed, to be sent again.
+    pub(super) fn into_body(self) -> RewindableBody<B> {
+        match self.upload {
+            RequestUpload::NoBody(body) => body,
+            RequestUpload::Upload { upload, .. } => upload.into_body(),
         }
+    }
+
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<RecvStream>, Error>> {
+        self.upload.poll(cx)?;
         Poll::Ready(Ok(ready!(Pin::new(&mut self.response).poll(cx))?))
+    }
+}
+
+// === impl RequestUpload ===
+
+impl<B: RequestBody> RequestUpload<B> {
+    /// Sends what can be sent.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
+        let Self::Upload { upload, is_running: is_running @ true } = self else { return Ok(()) };
+        match upload.poll(cx) {
+            Poll::Pending => Ok(()),
+            Poll::Ready(uploaded) => {
+                *is_running = false;
+                uploaded
+            }
+        }
     }
 }
 
@@ -87,9 +137,22 @@ fn continue_upload<B: RequestBody>(mut upload: Upload<B>, stream: Arc<OpenStream
 
 impl From<h2::Error> for Error {
     fn from(error: h2::Error) -> Self {
-        // Any other cause is an error of the protocol and concerns this request alone.
-        let ended = error.is_io();
+        let (unprocessed, ended) = (is_promise(&error), error.is_io());
         let error = std::io::Error::other(error);
-        if ended { Self::Unanswered(error) } else { Self::Failed(error) }
+        if unprocessed {
+            Self::Unprocessed(error)
+        } else if ended {
+            Self::Unanswered(error)
+        } else {
+            // An error of the protocol, which concerns this request alone.
+            Self::Failed(error)
+        }
     }
+}
+
+/// Whether the server promised not to have processed the stream (RFC 9113, 8.7): it is above the
+/// last one of GOAWAY, or was refused.
+fn is_promise(error: &h2::Error) -> bool {
+    let is_refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
+    error.is_remote() && (error.is_go_away() || is_refused)
 }

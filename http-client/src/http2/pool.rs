@@ -16,7 +16,7 @@ use http::{Request, Response};
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::connect_attempt::ConnectAttempt;
 use super::connection::Connection;
@@ -25,6 +25,13 @@ use crate::error::{Error, NoFreeStream};
 use crate::http1::ResponseBody;
 use crate::open_stream::OpenStream;
 use crate::request_body::RequestBody;
+use crate::rewindable_body::RewindableBody;
+
+/// How often a request is sent again.
+const MAX_RESENDS: u32 = 3;
+/// Pause before a request is sent again, multiplied by the number of times. A server refuses
+/// streams above its limit while others run.
+const RESEND_PAUSE: Duration = Duration::from_millis(10);
 
 /// Timeouts of a pool.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +98,10 @@ impl Http2Pool {
     /// Sends over an open connection, or over one that `connect` opens. Servers close connections
     /// by age: a request that finds a reused connection closed uses another.
     ///
+    /// A request that the server promised not to have processed is sent again, and so is an
+    /// idempotent one on a reused connection that closes without a response (RFC 9110, 9.2.2),
+    /// while no more than the first frame of its body was read.
+    ///
     /// # Errors
     /// See [`Error`].
     pub async fn send<B, F>(
@@ -102,17 +113,33 @@ impl Http2Pool {
         B: RequestBody,
         F: Future<Output = io::Result<TcpStream>> + Send + 'static,
     {
+        let (head, body) = request.into_parts();
+        let (mut body, mut resends) = (RewindableBody::new(body), 0);
         loop {
             let (mut sender, stream, is_new) = self.open_stream(&connect).await?;
-            match poll_fn(|cx| sender.poll_ready(cx)).await {
-                Ok(()) => return Exchange::begin(request, &mut sender, stream)?.response().await,
-                Err(error) => {
-                    stream.close_connection();
-                    if is_new {
-                        return Err(Error::Unreachable(io::Error::other(error)));
-                    }
+            if let Err(error) = poll_fn(|cx| sender.poll_ready(cx)).await {
+                stream.close_connection();
+                if is_new {
+                    return Err(Error::Unreachable(io::Error::other(error)));
                 }
+                continue;
             }
+            let mut exchange = Exchange::begin(head.clone(), body, &mut sender, stream)?;
+            let error = match exchange.head().await {
+                Ok(head) => return exchange.into_response(head),
+                Err(error) => error,
+            };
+            body = exchange.into_body();
+            let repeats = match &error {
+                Error::Unprocessed(_) => true,
+                Error::Unanswered(_) => !is_new && head.method.is_idempotent(),
+                _ => false,
+            };
+            if !repeats || resends == MAX_RESENDS || !body.rewind() {
+                return Err(error);
+            }
+            resends += 1;
+            Box::pin(sleep(RESEND_PAUSE * resends)).await;
         }
     }
 

@@ -5,15 +5,16 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use h2::{Reason, SendStream};
-use http_body::Frame;
+use http_body::{Body, Frame};
 
 use crate::error::Error;
 use crate::request_body::RequestBody;
+use crate::rewindable_body::RewindableBody;
 
 /// A body that is being sent. Dropped before its end, it resets the stream.
 #[derive(Debug)]
 pub(super) struct Upload<B> {
-    body: B,
+    body: RewindableBody<B>,
     to: SendStream<Bytes>,
     /// A frame that waits for the server's window.
     waiting: Option<Data>,
@@ -28,8 +29,13 @@ struct Data {
 // === impl Upload ===
 
 impl<B: RequestBody> Upload<B> {
-    pub(super) fn new(body: B, to: SendStream<Bytes>) -> Self {
+    pub(super) fn new(body: RewindableBody<B>, to: SendStream<Bytes>) -> Self {
         Self { body, to, waiting: None }
+    }
+
+    /// The body, to be sent again.
+    pub(super) fn into_body(self) -> RewindableBody<B> {
+        self.body
     }
 
     /// Sends until the end of the body, or until the server reads no more; what the server's reason

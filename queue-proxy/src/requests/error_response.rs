@@ -30,6 +30,8 @@ pub(crate) enum RequestError {
     AppUnreachable,
     #[error(transparent)]
     NoFreeStream(NoFreeStream),
+    #[error("the app refuses the request again and again, and has not processed it")]
+    Unprocessed,
     #[error("the app closed the connection before it responded, or violated HTTP")]
     AppFailed,
     #[error("the request is for another pod, which may have had this address before")]
@@ -61,6 +63,7 @@ impl From<http_client::Error> for RequestError {
         match error {
             http_client::Error::Unreachable(_) => Self::AppUnreachable,
             http_client::Error::NoFreeStream(none) => Self::NoFreeStream(none),
+            http_client::Error::Unprocessed(_) => Self::Unprocessed,
             http_client::Error::Unanswered(_) | http_client::Error::Failed(_) => Self::AppFailed,
             http_client::Error::InvalidResponse(invalid) => Self::InvalidResponse(invalid),
             http_client::Error::RequestBody(_) => Self::RequestBodyFailed,
@@ -80,6 +83,7 @@ impl RequestError {
             | Self::MemoryFull(_)
             | Self::Unavailable(_)
             | Self::TooManyTunnels
+            | Self::Unprocessed
             | Self::NoFreeStream(NoFreeStream::QueueFull) => StatusCode::SERVICE_UNAVAILABLE,
             Self::OtherPod | Self::AppUsesHttp => StatusCode::MISDIRECTED_REQUEST,
             Self::NotATunnelRequest => StatusCode::UPGRADE_REQUIRED,

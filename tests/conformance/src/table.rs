@@ -11,6 +11,7 @@ pub mod headers;
 pub mod hop_by_hop;
 pub mod http2;
 pub mod http2_resets;
+pub mod http2_retries;
 pub mod request_line;
 pub mod responses;
 pub mod slow;

@@ -105,6 +105,11 @@ fn kept_alive() -> Vec<Case> {
             .sends("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
             .app_receives("GET /2 HTTP/1.1\nhost: a")
             .passes("GET /2 HTTP/1.1\nhost: a"),
+        first("a small body of an idempotent request is sent again with it", "RFC 9110, 9.2.2")
+            .app([Reads, Closes])
+            .sends("PUT /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
+            .app_receives("PUT /2 HTTP/1.1\ncontent-length: 5\nhost: a\n\nhello")
+            .passes("PUT /2 HTTP/1.1\ncontent-length: 5\nhost: a\n\nhello"),
         first("an unsolicited response is discarded", "RFC 9112, 9.2")
             .app([Sends(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil".to_vec())])
             .step(ClientStep::AwaitsProxy)

@@ -1,6 +1,6 @@
 //! HTTP/2 with prior knowledge: valid requests, invalid ones, and floods.
 
-use super::http2_resets;
+use super::{http2_resets, http2_retries};
 use crate::case::{observed, ok, problem, response};
 use crate::http2::Http2Action::{Closes, Reads, ReadsHead, Sends, Stalls};
 use crate::http2::code::*;
@@ -24,6 +24,7 @@ pub fn rows() -> Vec<Http2Case> {
         floods(),
         app(),
         http2_resets::rows(),
+        http2_retries::rows(),
     ]
     .concat()
 }
@@ -535,12 +536,6 @@ fn app() -> Vec<Http2Case> {
         )
         .gets(1, problem(502)),
         row(
-            "an app that rejects a stream fails the request",
-            "RFC 9113, 8.7",
-            vec![reset(1, REFUSED_STREAM)],
-        )
-        .gets(1, problem(502)),
-        row(
             "a body that an app resets is cut",
             "RFC 9113, 5.4.2",
             vec![headers(1, &[(":status", "200")]), data(1, "hel"), reset(1, INTERNAL_ERROR)],
@@ -556,13 +551,6 @@ fn app() -> Vec<Http2Case> {
             .app([Closes])
             .gets(1, ok())
             .step(Http2Step::AwaitsProxy),
-        row(
-            "an app's GOAWAY without a response fails the request",
-            "RFC 9113, 5.4.1",
-            vec![goaway(0, INTERNAL_ERROR)],
-        )
-        .app([Closes])
-        .gets(1, problem(502)),
         case("an app that closes without a response causes 502", "RFC 9110, 9.2.2")
             .sends([request(1, "POST", "/", &[]), data(1, "hello").ending()])
             .app([Reads, Closes])

@@ -1,0 +1,87 @@
+//! HTTP/2 requests that the app has not processed, or may not have received: they are sent again.
+
+use crate::case::{ok, problem};
+use crate::http2::Http2Action::{Closes, Reads, Sends};
+use crate::http2::code::*;
+use crate::http2::{Frame, Http2Case, case, data, get, goaway, headers, request, reset};
+
+const SEEN_GET: &str = "GET / HTTP/2\n:authority: a";
+const SEEN_POST: &str = "POST / HTTP/2\n:authority: a\n\nhello";
+
+/// The rows.
+pub fn rows() -> Vec<Http2Case> {
+    [unprocessed(), refused_again_and_again(), unanswered()].concat()
+}
+
+fn post() -> [Frame; 2] {
+    [request(1, "POST", "/", &[]), data(1, "hello").ending()]
+}
+
+/// The app promises not to have processed the request, so any method is sent again.
+fn unprocessed() -> Vec<Http2Case> {
+    vec![
+        case("a stream that the app refuses is sent again", "RFC 9113, 8.7")
+            .sends([get(1, "/")])
+            .app_responds([reset(1, REFUSED_STREAM)])
+            .app_receives(SEEN_GET)
+            .app_receives(SEEN_GET)
+            .gets(1, ok()),
+        case("a stream with a small body that the app refuses is sent again", "RFC 9113, 8.7")
+            .sends(post())
+            .app_responds([reset(1, REFUSED_STREAM)])
+            .app_receives(SEEN_POST)
+            .app_receives(SEEN_POST)
+            .gets(1, ok()),
+        case("a stream above an app's GOAWAY is sent again", "RFC 9113, 6.8; nginx#1431")
+            .sends([get(1, "/")])
+            .app_responds([goaway(0, NO_ERROR)])
+            .app([Closes])
+            .app_receives(SEEN_GET)
+            .app_receives(SEEN_GET)
+            .gets(1, ok()),
+        case("a stream above an app's GOAWAY with an error is sent again", "RFC 9113, 6.8")
+            .sends([get(1, "/")])
+            .app_responds([goaway(0, INTERNAL_ERROR)])
+            .app([Closes])
+            .app_receives(SEEN_GET)
+            .app_receives(SEEN_GET)
+            .gets(1, ok()),
+        case("a POST above an app's GOAWAY is sent again", "RFC 9113, 6.8")
+            .sends(post())
+            .app_responds([goaway(0, NO_ERROR)])
+            .app([Closes])
+            .app_receives(SEEN_POST)
+            .app_receives(SEEN_POST)
+            .gets(1, ok()),
+    ]
+}
+
+fn refused_again_and_again() -> Vec<Http2Case> {
+    let refuses = || [Reads, Sends(vec![reset(1, REFUSED_STREAM)])];
+    let always = case("a stream that the app refuses again and again gets 503", "RFC 9113, 8.7")
+        .sends([get(1, "/")])
+        .gets(1, problem(503));
+    let always = (0..4).fold(always, |row, _| row.app(refuses()).app_receives(SEEN_GET));
+    vec![always]
+}
+
+/// The connection closes without a promise, so only idempotent methods are sent again.
+fn unanswered() -> Vec<Http2Case> {
+    let second = |name, frames: Vec<Frame>, seen: &str| {
+        case(name, "RFC 9110, 9.2.2")
+            .sends([get(1, "/1")])
+            .app_responds([headers(1, &[(":status", "200")]), data(1, "ok").ending()])
+            .app_receives("GET /1 HTTP/2\n:authority: a")
+            .gets(1, ok())
+            .app([Reads, Closes])
+            .sends(frames)
+            .app_receives(seen)
+    };
+    let post = vec![request(3, "POST", "/", &[]), data(3, "hello").ending()];
+    vec![
+        second("a GET on a reused connection that closes is sent again", vec![get(3, "/")], SEEN_GET)
+            .app_receives(SEEN_GET)
+            .gets(3, ok()),
+        second("a POST on a reused connection that closes fails", post, SEEN_POST).gets(3, problem(502)),
+    ]
+}
