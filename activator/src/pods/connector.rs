@@ -11,7 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use component_base::listener::keepalive::enable_keepalive;
+use component_base::listener::keepalive::{bound_unacknowledged, enable_keepalive};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::net::TcpStream;
@@ -33,6 +33,16 @@ pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     // A pod that vanishes with its node would keep websockets open.
     enable_keepalive(&stream)?;
+    Ok(stream)
+}
+
+/// As [`connect`], for HTTP/2.
+///
+/// # Errors
+/// See [`connect`].
+pub async fn connect_http2(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = connect(address).await?;
+    bound_unacknowledged(&stream)?;
     Ok(stream)
 }
 

@@ -18,7 +18,7 @@ use http_client::{InvalidResponse, NoFreeStream, ResponseBody};
 use proxy::timeouts::request_body::RequestBody;
 use proxy::timeouts::request_timer::TimeoutExceeded;
 
-use crate::pods::connector::connect;
+use crate::pods::connector::{connect, connect_http2};
 use crate::pods::held_body::HeldBody;
 use crate::pods::pod_tracker::PodTracker;
 use pod_connections::PodConnections;
@@ -118,7 +118,7 @@ impl Forwarder {
         let sent = if head.version == Version::HTTP_2 {
             let request = Request::from_parts(head.clone(), body.lend());
             // Boxed: otherwise the future of every request would be larger.
-            Box::pin(connections.http2.send(request, move || connect(to))).await
+            Box::pin(connections.http2.send(request, move || connect_http2(to))).await
         } else {
             connections.http1.send(head, body.lend(), || connect(to)).await
         };

@@ -3,8 +3,9 @@
 //! A websocket or a connection of bytes may be idle for days and be healthy, and a response may
 //! take minutes. So the kernel probes the peer of every silent connection, and one that vanished is
 //! detected within two minutes. With bytes on the way to it, the kernel's retransmissions end after
-//! about 15 minutes. `TCP_USER_TIMEOUT` would shorten that, but would also close connections to
-//! peers that pause reading.
+//! about 15 minutes. `TCP_USER_TIMEOUT` shortens that, but also closes connections to peers that
+//! pause reading. So only HTTP/2 connections have it: their peers read at any time, because each
+//! stream has a window of its own.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -29,6 +30,15 @@ pub fn enable_keepalive(socket: &impl AsFd) -> io::Result<()> {
     SockRef::from(socket).set_tcp_keepalive(&keepalive)
 }
 
+/// Closes a connection whose peer has not acknowledged sent bytes, or not read, for as long as a
+/// silent peer that vanished remains undetected.
+///
+/// # Errors
+/// When it is not a TCP socket.
+pub fn bound_unacknowledged(socket: &impl AsFd) -> io::Result<()> {
+    SockRef::from(socket).set_tcp_user_timeout(Some(IDLE_TIME + INTERVAL * PROBES))
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::net::{TcpListener, TcpStream};
@@ -45,5 +55,8 @@ mod tests {
         let socket = SockRef::from(&stream);
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), IDLE_TIME);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), None);
+        bound_unacknowledged(&stream).unwrap();
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(120)));
     }
 }
