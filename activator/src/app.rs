@@ -266,6 +266,7 @@ impl App {
         let exported = exported.map(|run| AbortOnDropHandle::new(tokio::spawn(run)));
         let options = ServerOptions {
             header_read_timeout: self.limits.header_timeout,
+            idle_timeout: self.limits.connection_idle_timeout,
             drain_timeout: self.limits.drain_timeout,
             http2_window: estimates::BODY_READ_AHEAD,
             ..ServerOptions::default()

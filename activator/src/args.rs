@@ -12,6 +12,7 @@ use autoscaler::routing::proximity::Location;
 use autoscaler::settings::parse_duration;
 use clap::Parser;
 use proxy::health_checks;
+use proxy::server::IDLE_TIMEOUT;
 use proxy::tcp::IdleTimeouts;
 use proxy::workers;
 
@@ -128,9 +129,11 @@ pub struct Limits {
     /// Time without a connected zero-scaler after which the activator itself scales a workload with
     /// held requests from 0 to 1. A rollout of the zero-scalers takes less.
     pub fallback_wake_after: Duration,
-    /// Time for a client to send the head of a request, counted from the end of the previous one:
-    /// also the idle timeout of connections.
+    /// Time for a client to send the head of a request, from its first byte, and until the first byte
+    /// of a connection.
     pub header_timeout: Duration,
+    /// Time without a request after which a connection is closed.
+    pub connection_idle_timeout: Duration,
     /// On TCP ports: a connection stops to count as concurrency when it was silent for this time
     /// after data from the app. The sidecar's default.
     pub tcp_silence: Duration,
@@ -177,6 +180,7 @@ impl Default for Limits {
             slow_wake: Duration::from_secs(10),
             fallback_wake_after: Duration::from_secs(30),
             header_timeout: Duration::from_secs(30),
+            connection_idle_timeout: IDLE_TIMEOUT,
             tcp_silence: Duration::from_secs(5),
             tcp_answer_time: Duration::from_secs(900),
             drain_grace: Duration::from_secs(5),

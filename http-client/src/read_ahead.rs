@@ -22,6 +22,11 @@ impl<S> ReadAhead<S> {
     pub fn new(stream: S, ahead: Bytes) -> Self {
         Self { stream, ahead }
     }
+
+    /// The stream itself.
+    pub fn get_ref(&self) -> &S {
+        &self.stream
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for ReadAhead<S> {

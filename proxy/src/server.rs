@@ -6,6 +6,7 @@
 
 mod connection_guard;
 mod graceful;
+mod head_timer;
 mod http2;
 mod protocol;
 mod request_handler;
@@ -15,21 +16,23 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
+use http::{Request, Version};
 use http_client::BoxError;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use graceful::GracefulConnection;
+use head_timer::HeadTimer;
 use http2::Http2Server;
 use protocol::Protocol;
 
+use crate::client_stream::{ClientSignals, ClientStream};
 use crate::incoming_body::IncomingBody;
 use crate::listener::{AcceptedConnection, Acceptor, ConnectionAddresses};
 use crate::workers::Workers;
@@ -38,12 +41,19 @@ pub use connection_guard::ConnectionGuard;
 pub use graceful::{close_connection, drain_connection};
 pub use request_handler::RequestHandler;
 
+/// Longer than load balancers keep idle connections to servers: those of Google 600 s, those of AWS
+/// and ingress-nginx 60 s. The peer with the shorter time closes, and if that is the server, requests
+/// on their way are lost.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(620);
+
 /// Bounds of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerOptions {
-    /// Time to receive a request's headers, counted from the end of the previous request. Also the
-    /// idle timeout of HTTP/2 connections, and the interval and the timeout of PING.
+    /// Time to receive a request's headers, from their first byte. Also the time for the first bytes
+    /// of a connection, and the interval and the timeout of PING.
     pub header_read_timeout: Duration,
+    /// Time without a request after which a connection is closed.
+    pub idle_timeout: Duration,
     /// Open connections; more wait in the kernel's backlog.
     pub max_connections: usize,
     /// Largest header section, in bytes.
@@ -61,8 +71,8 @@ pub struct ServerOptions {
 struct Server {
     http1: http1::Builder,
     http2: Http2Server,
-    /// Timeout for the first bytes, which show the protocol.
-    first_bytes_timeout: Duration,
+    /// Timeout for a head, and for the first bytes, which show the protocol.
+    head_timeout: Duration,
 }
 
 /// The open connections of a listener.
@@ -157,6 +167,7 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             header_read_timeout: Duration::from_secs(30),
+            idle_timeout: IDLE_TIMEOUT,
             max_connections: 65_536,
             max_header_bytes: 64 * 1024,
             http2_window: 64 * 1024,
@@ -213,12 +224,12 @@ impl Server {
             // Heads and most bodies are one small buffer; one copy is cheaper than a vectored
             // write.
             .writev(false)
-            .timer(TokioTimer::new())
-            .header_read_timeout(options.header_read_timeout)
+            .header_read_timeout(options.idle_timeout)
             .max_buf_size(options.max_header_bytes.max(8192));
-        let timeout = options.header_read_timeout;
-        let http2 = Http2Server::new(options.http2_window, options.max_header_bytes, timeout);
-        Self { http1, http2, first_bytes_timeout: timeout }
+        let (head_timeout, idle_timeout) = (options.header_read_timeout, options.idle_timeout);
+        let http2 =
+            Http2Server::new(options.http2_window, options.max_header_bytes, idle_timeout, head_timeout);
+        Self { http1, http2, head_timeout }
     }
 
     /// Serves one connection to its end. After the stop it ends gracefully; its guard ends it at once.
@@ -237,7 +248,7 @@ impl Server {
         let detected = tokio::select! {
             biased;
             () = &mut closed => return Ok(()),
-            detected = Protocol::detect(stream, self.first_bytes_timeout) => detected?,
+            detected = Protocol::detect(stream, self.head_timeout) => detected?,
             _ = stopped.changed() => return Ok(()),
         };
         let Some((protocol, stream)) = detected else { return Ok(()) };
@@ -248,15 +259,28 @@ impl Server {
         };
         match protocol {
             Protocol::Http1 => {
-                let service = service_fn(move |request: Request<Incoming>| {
-                    handler.handle(request.map(IncomingBody::from), &addresses)
-                });
-                let connection = self.http1.serve_connection(TokioIo::new(stream), service).with_upgrades();
-                tokio::select! {
+                let signals = ClientSignals::default();
+                let timer = HeadTimer { signals: signals.clone(), head_timeout: self.head_timeout };
+                let stream = TokioIo::new(ClientStream::new(stream, signals.clone()));
+                let service = {
+                    let signals = signals.clone();
+                    service_fn(move |request: Request<Incoming>| {
+                        signals.set_reads_until_close(request.version() < Version::HTTP_11);
+                        handler.handle(request.map(IncomingBody::from), &addresses)
+                    })
+                };
+                let connection = self.http1.clone().timer(timer).serve_connection(stream, service);
+                let mut connection = pin!(GracefulConnection::new(connection.with_upgrades(), stop));
+                let served = tokio::select! {
                     biased;
-                    () = &mut closed => {}
-                    served = GracefulConnection::new(connection, stop) => served?,
+                    () = &mut closed => Ok(()),
+                    served = connection.as_mut() => served,
+                };
+                // An error of the response body; the connection is dropped behind this.
+                if served.as_ref().is_err_and(hyper::Error::is_user) {
+                    signals.response_cut();
                 }
+                served?;
             }
             Protocol::Http2 if !guard.admits_http2() => {}
             // Boxed: otherwise each HTTP/1 connection's future would have space for it.

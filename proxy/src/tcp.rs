@@ -8,4 +8,4 @@ mod upgraded;
 pub use connection_outcome::{ConnectionCounters, ConnectionOutcome};
 pub use peer_closed::peer_closed;
 pub use relay::{IdleTimeouts, TcpRelay};
-pub use upgraded::relay_upgraded;
+pub use upgraded::{relay_upgraded, upgraded_connection};

@@ -135,6 +135,7 @@ impl App {
         let drain = components.admin.drain.clone();
         let options = ServerOptions {
             header_read_timeout: args.header_timeout,
+            idle_timeout: args.connection_idle_timeout,
             max_connections: args.max_connections,
             drain_timeout: CLOSE_TIMEOUT,
             ..ServerOptions::default()

@@ -16,6 +16,7 @@ use autoscaler::settings::{NoWakeRules, parse_duration};
 use autoscaler::{Protocol, contract};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use proxy::health_checks;
+use proxy::server::IDLE_TIMEOUT;
 use proxy::tcp::IdleTimeouts;
 use proxy::timeouts::request_timer::Timeouts;
 use proxy::workers;
@@ -141,10 +142,14 @@ pub struct Args {
     #[arg(long, env = "QUEUE_PROXY_MEMORY_BUDGET", value_name = "BYTES")]
     pub memory_budget: Option<u64>,
 
-    /// Longest time until the head of a connection's next request is complete, including the idle
-    /// time before it.
+    /// Longest time from the first byte of a request's head to its end, and until the first byte of a
+    /// connection. An idle connection is closed after 620 s.
     #[arg(long, hide = true, default_value = "30s", value_parser = parse_duration)]
     pub header_timeout: Duration,
+
+    /// Time without a request after which a connection is closed. Not a flag; tests set it.
+    #[arg(skip = IDLE_TIMEOUT)]
+    pub connection_idle_timeout: Duration,
 
     /// Worker threads for the traffic, at most 64. The default is the number of processors
     /// available to the process, but at most 2.

@@ -11,12 +11,14 @@
 
 mod support;
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use autoscaler::contract::{TCP_PROBE, TUNNEL_PATH, TUNNEL_PROTOCOL};
 use http::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use proxy::abort::Abort;
 use support::reserved_address::ReservedAddress;
 use support::{OTHER_UID, POD_UID, Sidecar, eventually, proxied, request, send, text, within};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -281,4 +283,23 @@ async fn drain_waits_for_active_connections_and_closes_idle_ones() {
     expect_read(&mut running, b"1").await;
     within(sidecar.run).await.unwrap().unwrap();
     assert!(ends(&mut idle).await && ends(&mut running).await);
+}
+
+#[tokio::test]
+async fn reset_of_app_or_client_stays_a_reset() {
+    let app = RawApp::start().await;
+    let sidecar = ready_sidecar(&app, &[]).await;
+    for client_resets in [true, false] {
+        let mut client = call(&sidecar).await;
+        write(&mut client, b"GET").await;
+        let mut served = app.accept().await;
+        expect_read(&mut served, b"GET").await;
+        write(&mut served, b"half").await;
+        expect_read(&mut client, b"half").await;
+        let (resets, mut other) = if client_resets { (client, served) } else { (served, client) };
+        resets.abort();
+        drop(resets);
+        let error = within(other.read(&mut [0])).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{client_resets}");
+    }
 }

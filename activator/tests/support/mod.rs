@@ -50,6 +50,7 @@ pub const LIMITS: Limits = Limits {
     slow_wake: Duration::ZERO,
     fallback_wake_after: Duration::from_secs(30),
     header_timeout: Duration::from_secs(30),
+    connection_idle_timeout: proxy::server::IDLE_TIMEOUT,
     tcp_silence: Duration::from_millis(200),
     tcp_answer_time: Duration::from_secs(60),
     drain_grace: Duration::from_millis(50),

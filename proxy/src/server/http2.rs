@@ -28,6 +28,7 @@ use http_client::BoxError;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::connection::Connection;
+use self::lifetime::Lifetime;
 use super::request_handler::RequestHandler;
 use crate::listener::ConnectionAddresses;
 
@@ -41,15 +42,15 @@ const SEND_BUFFER: usize = 64 << 10;
 pub(super) struct Http2Server {
     builder: Builder,
     idle_timeout: Duration,
+    ping: Duration,
 }
 
 // === impl Http2Server ===
 
 impl Http2Server {
     /// `window` is that of a stream. The window of the connection fits all streams, so bodies that
-    /// wait unread never stop another one. `idle_timeout` is also the interval and the timeout of
-    /// PING.
-    pub(super) fn new(window: u32, max_header_bytes: usize, idle_timeout: Duration) -> Self {
+    /// wait unread never stop another one. `ping` is the interval and the timeout of PING.
+    pub(super) fn new(window: u32, max_header_bytes: usize, idle_timeout: Duration, ping: Duration) -> Self {
         let mut builder = Builder::new();
         builder
             .max_concurrent_streams(STREAMS)
@@ -57,7 +58,7 @@ impl Http2Server {
             .initial_connection_window_size(connection_window(window))
             .max_send_buffer_size(SEND_BUFFER)
             .max_header_list_size(u32::try_from(max_header_bytes).unwrap_or(u32::MAX));
-        Self { builder, idle_timeout }
+        Self { builder, idle_timeout, ping }
     }
 
     /// Serves one connection to its end. After `stop` it drains, and holds the output of `stop` to
@@ -77,13 +78,14 @@ impl Http2Server {
         C: Future<Output = ()>,
     {
         let handshake = self.builder.handshake::<_, Bytes>(stream);
-        let frames = tokio::select! {
+        let mut frames = tokio::select! {
             biased;
             // Without the client's settings it cannot have sent a request.
             () = &mut closed => return Ok(()),
             frames = handshake => frames?,
         };
-        Connection::new(frames, handler, addresses, stop, closed, self.idle_timeout).run().await
+        let lifetime = Lifetime::new(stop, closed, self.idle_timeout, frames.ping_pong(), self.ping);
+        Connection::new(frames, handler, addresses, lifetime, (self.idle_timeout, self.ping)).run().await
     }
 }
 

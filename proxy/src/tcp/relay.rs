@@ -29,6 +29,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::abort::Abort;
+
 /// Largest read, and most that is buffered for an end that does not take bytes.
 const BUFFER: usize = 16 * 1024;
 /// Bytes of the app within this time of the connection's begin are a greeting and do not count.
@@ -119,11 +121,26 @@ impl IdleTimeouts {
 // === impl TcpRelay ===
 
 impl<F: FnMut() -> G, G> TcpRelay<F, G> {
-    /// Relays until both ends have closed, one failed, or the connection was idle for too long.
+    /// Relays until both ends have closed, one failed, or the connection was idle for too long. A
+    /// reset of one end resets the other.
     ///
     /// # Errors
     /// The error of an end; `TimedOut` after `close_after` of idleness.
     pub async fn run<A, B>(mut self, client: &mut A, app: &mut B) -> io::Result<()>
+    where
+        A: AsyncRead + AsyncWrite + Abort + Unpin,
+        B: AsyncRead + AsyncWrite + Abort + Unpin,
+    {
+        let ended = self.relay(client, app).await;
+        // An error of the kernel: an end is gone. Others are the proxy's own decisions.
+        if ended.as_ref().is_err_and(|error| error.raw_os_error().is_some()) {
+            client.abort();
+            app.abort();
+        }
+        ended
+    }
+
+    async fn relay<A, B>(&mut self, client: &mut A, app: &mut B) -> io::Result<()>
     where
         A: AsyncRead + AsyncWrite + Unpin,
         B: AsyncRead + AsyncWrite + Unpin,

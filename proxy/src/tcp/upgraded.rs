@@ -7,12 +7,16 @@
 use std::io;
 use std::time::Duration;
 
-use http_client::SwitchedConnection;
-use hyper::upgrade::OnUpgrade;
+use http_client::{ReadAhead, SwitchedConnection};
+use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::relay::{IdleTimeouts, TcpRelay};
+use crate::abort::Abort;
+use crate::client_stream::ClientStream;
 
 /// Relays both ways until either end fails, both have closed, or no byte passes for `idle`. Then
 /// drops `request`.
@@ -23,7 +27,8 @@ pub async fn relay_upgraded<G>(
     idle: Option<Duration>,
 ) {
     let relayed = async {
-        let mut client = TokioIo::new(client.await.map_err(io::Error::other)?);
+        let client = client.await.map_err(io::Error::other)?;
+        let mut client = upgraded_connection::<ClientStream<ReadAhead<TcpStream>>>(client)?;
         let idle_timeouts = IdleTimeouts::close_only(idle);
         let relay =
             TcpRelay { idle_timeouts, counted: Some(()), count: || (), stop: CancellationToken::new() };
@@ -33,4 +38,18 @@ pub async fn relay_upgraded<G>(
         tracing::debug!(%error, "upgraded connection ended");
     }
     drop(request);
+}
+
+/// The connection below an upgrade, from its first byte in the new protocol.
+///
+/// # Errors
+/// When the connections of the server that upgraded it are not of type `S`.
+pub fn upgraded_connection<S>(upgraded: Upgraded) -> io::Result<ReadAhead<S>>
+where
+    S: AsyncRead + AsyncWrite + Abort + Unpin + Send + 'static,
+{
+    let parts = upgraded
+        .downcast::<TokioIo<S>>()
+        .map_err(|_| io::Error::other("the upgraded connection has another type"))?;
+    Ok(ReadAhead::new(parts.io.into_inner(), parts.read_buf))
 }

@@ -12,6 +12,7 @@
 //! cannot show that it comes through an activator, so activators open tunnels on the admin port.
 
 use std::future::{Future, pending};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -21,11 +22,11 @@ use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper_util::rt::TokioIo;
+use proxy::abort::Abort;
 use proxy::listener::{AcceptedConnection, ConnectionAddresses};
 use proxy::memory::estimates::CONNECTION_BYTES;
 use proxy::server::{self, ServerOptions};
-use proxy::tcp::{ConnectionOutcome, IdleTimeouts, TcpRelay, peer_closed};
+use proxy::tcp::{ConnectionOutcome, IdleTimeouts, TcpRelay, peer_closed, upgraded_connection};
 use proxy::workers::Workers;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -106,8 +107,9 @@ impl TcpProxy {
         let client = hyper::upgrade::on(&mut request);
         let proxy = self.clone();
         tokio::spawn(async move {
-            match client.await {
-                Ok(client) => proxy.0.relay(TokioIo::new(client), admitted, proxied).await,
+            let upgraded = client.await.map_err(io::Error::other);
+            match upgraded.and_then(upgraded_connection::<TcpStream>) {
+                Ok(client) => proxy.0.relay(client, admitted, proxied).await,
                 Err(error) => tracing::debug!(%error, "tunnel upgrade failed"),
             }
             drop(tunnel);
@@ -129,7 +131,7 @@ impl TcpProxy {
 
     async fn handle(self, accepted: AcceptedConnection) {
         match self.0.admit(false, peer_closed(&accepted.stream)).await {
-            Ok(admitted) => self.0.relay(filter_probe(accepted.stream), admitted, false).await,
+            Ok(admitted) => self.0.relay(ProbeFilter::new(accepted.stream), admitted, false).await,
             Err(error) => tracing::debug!(%error, "connection rejected"),
         }
     }
@@ -192,7 +194,7 @@ impl TcpProxyParts {
 
     async fn relay(
         &self,
-        mut client: impl AsyncRead + AsyncWrite + Unpin,
+        mut client: impl AsyncRead + AsyncWrite + Abort + Unpin,
         admitted: AdmittedConnection,
         proxied: bool,
     ) {

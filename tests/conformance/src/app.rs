@@ -124,10 +124,19 @@ async fn run_actions(wire: &mut Wire<TcpStream>, shared: &AppState) -> Result<()
                     false => Err(ReadError::Malformed("bytes instead of the end".to_owned())),
                 };
             }
+            AppAction::ExpectsReset => {
+                return match wire.take(1).await.is_empty() && wire.was_reset() {
+                    true => Ok(()),
+                    false => Err(ReadError::Malformed("no reset of the connection".to_owned())),
+                };
+            }
             AppAction::ClosesWrite => wire.close_write().await,
             AppAction::Pauses => tokio::time::sleep(PAUSE).await,
             AppAction::Closes => return Ok(()),
-            AppAction::Resets => return reset(wire),
+            AppAction::Resets => {
+                let reset = wire.set_reset();
+                return reset.map_err(|error| ReadError::Malformed(format!("cannot reset: {error}")));
+            }
         }
     }
     if let Some(head) = unread {
@@ -163,12 +172,4 @@ async fn next_head(wire: &mut Wire<TcpStream>) -> Result<Option<Head>, ReadError
             head => return Ok(head),
         }
     }
-}
-
-/// Resets the connection: a close with a linger time of zero.
-#[allow(deprecated, reason = "with zero it does not block, which is why it was deprecated")]
-fn reset(wire: &mut Wire<TcpStream>) -> Result<(), ReadError> {
-    wire.stream()
-        .set_linger(Some(Duration::ZERO))
-        .map_err(|error| ReadError::Malformed(format!("cannot reset: {error}")))
 }

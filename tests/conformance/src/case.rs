@@ -21,8 +21,8 @@ pub struct Case {
     pub may_receive: Option<String>,
     /// State of the client's connection afterwards.
     pub after: ConnectionAfter,
-    /// The proxy runs with a short header timeout.
-    pub short_header_timeout: bool,
+    /// The timeouts of the proxy.
+    pub times: Times,
 }
 
 /// A step of the client: an action or an expectation.
@@ -42,6 +42,10 @@ pub enum ClientStep {
     ClosesWrite,
     /// Closes the connection.
     Disconnects,
+    /// Resets the connection.
+    Resets,
+    /// Expects the reset of the connection.
+    IsReset,
     /// Pauses for longer than the short header timeout.
     Pauses,
 }
@@ -59,6 +63,8 @@ pub enum AppAction {
     ReadsBytes(Vec<u8>),
     /// Expects the end of the connection.
     ExpectsEnd,
+    /// Expects the reset of the connection.
+    ExpectsReset,
     /// Closes its sending direction and continues to read.
     ClosesWrite,
     /// Pauses for longer than the short header timeout.
@@ -117,6 +123,17 @@ pub enum ConnectionAfter {
     Over,
 }
 
+/// Timeouts of the proxy of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// As in a cluster.
+    Default,
+    /// A short header timeout.
+    ShortHead,
+    /// A short header timeout, and the same idle timeout.
+    ShortHeadAndIdle,
+}
+
 /// A row without steps.
 pub fn case(name: &'static str, source: &'static str) -> Case {
     let (client, app, receives) = (Vec::new(), Vec::new(), Vec::new());
@@ -128,7 +145,7 @@ pub fn case(name: &'static str, source: &'static str) -> Case {
         receives,
         may_receive: None,
         after: ConnectionAfter::StaysOpen,
-        short_header_timeout: false,
+        times: Times::Default,
     }
 }
 
@@ -234,9 +251,14 @@ impl Case {
         Self { after: ConnectionAfter::Over, ..self }
     }
 
-    /// Runs the row with a short header timeout.
+    /// Runs the row with a short header timeout, and the same idle timeout.
     pub fn with_short_header_timeout(self) -> Self {
-        Self { short_header_timeout: true, ..self }
+        Self { times: Times::ShortHeadAndIdle, ..self }
+    }
+
+    /// Runs the row with a short header timeout, and the idle timeout of all rows.
+    pub fn with_short_head(self) -> Self {
+        Self { times: Times::ShortHead, ..self }
     }
 }
 

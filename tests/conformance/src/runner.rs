@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use crate::app::{PAUSE, TestApp};
 use crate::app_state::ObservedRequest;
 use crate::case::{
-    Case, ClientStep, ConnectionAfter, ExpectedRequest, ExpectedResponse, ResponseOrigin, observed, ok,
+    Case, ClientStep, ConnectionAfter, ExpectedRequest, ExpectedResponse, ResponseOrigin, Times, observed, ok,
 };
 use crate::http2::peer::Http2Peer;
 use crate::http2::{self, code};
@@ -27,6 +27,8 @@ use crate::wire::{Body, Framing, Head, Wire, latin1};
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Header timeout for rows that test it.
 const SHORT_HEADER_TIMEOUT: Duration = Duration::from_millis(300);
+/// Idle timeout of connections, of all other rows.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(620);
 /// Rows that run concurrently; they mostly wait for timeouts.
 const CONCURRENT_ROWS: usize = 16;
 
@@ -37,6 +39,8 @@ pub struct ProxySettings {
     pub app: SocketAddr,
     /// Longest time until a head is complete.
     pub header_timeout: Duration,
+    /// Time without a request after which a connection is closed.
+    pub idle_timeout: Duration,
 }
 
 /// A proxy under test; it ends when this is dropped.
@@ -119,13 +123,17 @@ async fn run<F: Future<Output = RunningProxy>>(
     row: &Row,
 ) -> anyhow::Result<()> {
     let app = TestApp::start(actions, http2_actions).await?;
-    let (short_header_timeout, any_requests) = match row {
-        Row::Http1(row) => (row.short_header_timeout, false),
-        Row::Http2(row) => (row.short_header_timeout, row.any_requests),
+    let (times, any_requests) = match row {
+        Row::Http1(row) => (row.times, false),
+        Row::Http2(row) => (row.times, row.any_requests),
     };
-    let header_timeout = if short_header_timeout { SHORT_HEADER_TIMEOUT } else { Duration::from_secs(30) };
-    let proxy =
-        within("the proxy's start", start(ProxySettings { app: app.address, header_timeout })).await?;
+    let (header_timeout, idle_timeout) = match times {
+        Times::Default => (Duration::from_secs(30), IDLE_TIMEOUT),
+        Times::ShortHead => (SHORT_HEADER_TIMEOUT, IDLE_TIMEOUT),
+        Times::ShortHeadAndIdle => (SHORT_HEADER_TIMEOUT, SHORT_HEADER_TIMEOUT),
+    };
+    let settings = ProxySettings { app: app.address, header_timeout, idle_timeout };
+    let proxy = within("the proxy's start", start(settings)).await?;
     let (outcome, mut receives, may_receive) = match row {
         Row::Http1(row) => {
             (run_http1_client(row, &proxy, &app).await, row.receives.clone(), &row.may_receive)
@@ -218,6 +226,14 @@ async fn run_http1_client(row: &Case, proxy: &RunningProxy, app: &TestApp) -> an
             ClientStep::AwaitsProxy => await_proxy(proxy).await?,
             ClientStep::ClosesWrite => client.wire.close_write().await,
             ClientStep::Pauses => tokio::time::sleep(PAUSE).await,
+            ClientStep::Resets => {
+                client.wire.set_reset()?;
+                client = TestClient::connect(proxy).await?;
+            }
+            ClientStep::IsReset => {
+                let more = within("the end of the connection", client.wire.take(usize::MAX)).await?;
+                ensure!(more.is_empty() && client.wire.was_reset(), "an end instead of a reset: {more:?}");
+            }
             ClientStep::Disconnects => client = TestClient::connect(proxy).await?,
         }
     }
@@ -342,6 +358,7 @@ async fn run_http2_client(row: &http2::Http2Case, proxy: &RunningProxy, app: &Te
                 };
                 ensure!(refused == Some(*code), "expected a rejection with {code}: {refused:?}");
             }
+            http2::Http2Step::Pauses => tokio::time::sleep(PAUSE).await,
             http2::Http2Step::StopsPingReplies => peer.stop_ping_replies(),
             http2::Http2Step::GetsGoaway(codes) => {
                 let goaway_code = within("GOAWAY", peer.goaway_code()).await??;

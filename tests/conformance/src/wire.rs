@@ -4,8 +4,10 @@
 //! that the library accepts, but other peers would parse differently, fail here.
 
 use std::io::ErrorKind;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// Start line and headers, with names in lower case.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +56,7 @@ pub enum ReadError {
 pub struct Wire<S> {
     stream: S,
     buffer: Vec<u8>,
+    was_reset: bool,
 }
 
 // === impl Head ===
@@ -122,10 +125,21 @@ impl Head {
 
 // === impl Wire ===
 
+impl Wire<TcpStream> {
+    /// Makes the close of the connection a reset: a linger time of zero.
+    ///
+    /// # Errors
+    /// When it is not a connection any more.
+    #[allow(deprecated, reason = "with zero it does not block, which is why it was deprecated")]
+    pub fn set_reset(&self) -> std::io::Result<()> {
+        self.stream.set_linger(Some(Duration::ZERO))
+    }
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Wraps a connection.
     pub fn new(stream: S) -> Self {
-        Self { stream, buffer: Vec::new() }
+        Self { stream, buffer: Vec::new(), was_reset: false }
     }
 
     /// The connection itself; valid while nothing is buffered.
@@ -148,8 +162,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         match self.stream.read_buf(&mut self.buffer).await {
             Ok(count) => count > 0,
             Err(error) if error.kind() == ErrorKind::Interrupted => true,
-            Err(_) => false,
+            Err(error) => {
+                self.was_reset = error.kind() == ErrorKind::ConnectionReset;
+                false
+            }
         }
+    }
+
+    /// Whether the connection has ended with a reset.
+    pub fn was_reset(&self) -> bool {
+        self.was_reset
     }
 
     /// The buffered bytes.
@@ -190,7 +212,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 Err(ReadError::Ended) => body.cut = true,
                 result => result?,
             },
-            Framing::UntilClosed => body.bytes = self.take(usize::MAX).await,
+            Framing::UntilClosed => {
+                body.bytes = self.take(usize::MAX).await;
+                body.cut = self.was_reset;
+            }
         }
         Ok(body)
     }

@@ -37,6 +37,8 @@ pub(super) struct Connection<I, H: RequestHandler, S: Future, C> {
     streams: StreamSet<Exchange<H::Response, H::Body>>,
     lifetime: Pin<Box<Lifetime<S, C>>>,
     idle_timeout: Duration,
+    /// Time for the client to acknowledge GOAWAY on an idle connection.
+    goaway_timeout: Duration,
     /// It was idle, and the client got GOAWAY.
     was_idle: bool,
     signals: Arc<ConnectionSignals>,
@@ -67,17 +69,14 @@ where
     C: Future<Output = ()>,
 {
     /// Without requests for `idle_timeout`, the client gets GOAWAY, and no request is lost. A client
-    /// that does not acknowledge that is disconnected after `idle_timeout` more.
+    /// that does not acknowledge that is disconnected after `goaway_timeout`.
     pub(super) fn new(
-        mut frames: server::Connection<I, Bytes>,
+        frames: server::Connection<I, Bytes>,
         handler: H,
         addresses: Arc<ConnectionAddresses>,
-        stop: S,
-        closed: C,
-        idle_timeout: Duration,
+        lifetime: Lifetime<S, C>,
+        (idle_timeout, goaway_timeout): (Duration, Duration),
     ) -> Self {
-        let pings = frames.ping_pong();
-        let lifetime = Lifetime::new(stop, closed, idle_timeout, pings, idle_timeout);
         let ready = ReadyList::new();
         let (frames_waker, lifetime_waker) = (ready.frames_waker(), ready.lifetime_waker());
         Self {
@@ -87,6 +86,7 @@ where
             streams: StreamSet::new(ready.clone()),
             lifetime: Box::pin(lifetime),
             idle_timeout,
+            goaway_timeout,
             was_idle: false,
             signals: Arc::default(),
             ready,
@@ -210,7 +210,7 @@ where
             self.was_idle = true;
             self.streams.shrink(0);
             self.drain();
-            now + self.idle_timeout
+            now + self.goaway_timeout
         };
         self.lifetime.as_mut().reset_idle_timer(next);
         false

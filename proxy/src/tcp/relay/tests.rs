@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -204,4 +205,34 @@ async fn without_idle_timeouts_counts_until_closed() {
     };
     let relayed = relay.run(&mut near_client, &mut near_app);
     assert!(timeout(Duration::from_secs(1_000_000), relayed).await.is_err());
+}
+
+async fn connected() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (near, far) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+    (near.unwrap(), far.unwrap().0)
+}
+
+#[tokio::test]
+async fn reset_of_one_end_resets_the_other() {
+    for client_resets in [true, false] {
+        let (client, mut near_client) = connected().await;
+        let (app, mut near_app) = connected().await;
+        let relay = TcpRelay {
+            idle_timeouts: IdleTimeouts::close_only(None),
+            counted: Some(()),
+            count: || (),
+            stop: CancellationToken::new(),
+        };
+        let relayed = tokio::spawn(async move { relay.run(&mut near_client, &mut near_app).await });
+        let (mut resets, mut other) = if client_resets { (client, app) } else { (app, client) };
+        resets.write_all(b"half").await.unwrap();
+        let mut read = [0; 4];
+        other.read_exact(&mut read).await.unwrap();
+        resets.abort();
+        drop(resets);
+        let ended = timeout(Duration::from_secs(20), other.read(&mut read)).await.unwrap();
+        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::ConnectionReset, "{client_resets}");
+        relayed.await.unwrap().unwrap_err();
+    }
 }

@@ -1,7 +1,7 @@
 //! Http2Case: one row of the HTTP/2 table.
 
 use super::frame::{Frame, code};
-use crate::case::{ConnectionAfter, ExpectedRequest, ExpectedResponse, observed};
+use crate::case::{ConnectionAfter, ExpectedRequest, ExpectedResponse, Times, observed};
 
 /// A row of HTTP/2.
 #[derive(Clone, Debug)]
@@ -22,8 +22,8 @@ pub struct Http2Case {
     pub after: ConnectionAfter,
     /// Which requests the app receives is not checked.
     pub any_requests: bool,
-    /// The proxy runs with a short header timeout.
-    pub short_header_timeout: bool,
+    /// The timeouts of the proxy.
+    pub times: Times,
 }
 
 /// A step of the client: an action or an expectation.
@@ -45,6 +45,8 @@ pub enum Http2Step {
     GetsGoaway(Vec<u32>),
     /// Does not reply to PING from now on.
     StopsPingReplies,
+    /// Pauses for longer than the short header timeout.
+    Pauses,
     /// Waits until the proxy has processed all events of its connections.
     AwaitsProxy,
     /// Waits until the app has received so many requests.
@@ -80,7 +82,7 @@ pub fn case(name: &'static str, source: &'static str) -> Http2Case {
         may_receive: None,
         after: ConnectionAfter::StaysOpen,
         any_requests: false,
-        short_header_timeout: false,
+        times: Times::Default,
     }
 }
 
@@ -173,8 +175,13 @@ impl Http2Case {
         Self { after: ConnectionAfter::Over, ..self }
     }
 
-    /// Runs the row with a short header timeout.
+    /// Runs the row with a short header timeout, and the same idle timeout.
     pub fn with_short_header_timeout(self) -> Self {
-        Self { short_header_timeout: true, ..self }
+        Self { times: Times::ShortHeadAndIdle, ..self }
+    }
+
+    /// Runs the row with a short header timeout, and the idle timeout of all rows.
+    pub fn with_short_head(self) -> Self {
+        Self { times: Times::ShortHead, ..self }
     }
 }

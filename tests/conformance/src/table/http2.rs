@@ -480,6 +480,13 @@ fn floods() -> Vec<Http2Case> {
             .gets(1, ok())
             .with_short_header_timeout()
             .gets_goaway(NO_ERROR),
+        case("an idle connection outlives the header timeout", "RFC 9113, 9.1; load balancers")
+            .sends([get(1, "/")])
+            .app_receives("GET / HTTP/2\n:authority: a")
+            .gets(1, ok())
+            .step(Http2Step::Pauses)
+            .step(Http2Step::AwaitsProxy)
+            .with_short_head(),
         case("endless resets of new streams end the connection", "CVE-2023-44487")
             .sends(resets)
             .app_receives_any()

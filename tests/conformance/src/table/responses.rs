@@ -1,6 +1,6 @@
 //! Responses of apps, valid and invalid.
 
-use crate::case::AppAction::{Closes, Reads, Resets, Sends};
+use crate::case::AppAction::{Closes, Pauses, Reads, Resets, Sends};
 use crate::case::{Case, ExpectedResponse, case, ok, problem, response};
 
 /// The rows.
@@ -364,6 +364,16 @@ fn read_error() -> Vec<Case> {
             .then_closes(),
         get("a chunked body that is cut is cut for the client", "RFC 9112, 8")
             .app([Reads, Sends(chunked.clone()), Closes])
+            .gets(cut())
+            .then_closes(),
+        case("a chunked body that is cut is cut for a client of HTTP/1.0", "RFC 9112, 8")
+            .sends("GET / HTTP/1.0\r\nHost: a\r\n\r\n")
+            .app_receives("GET / HTTP/1.1\nhost: a")
+            .app([Reads, Sends(chunked.clone()), Closes])
+            .gets(cut())
+            .then_closes(),
+        get("a body until the close that is reset is cut", "RFC 9112, 8")
+            .app([Reads, Sends(b"HTTP/1.1 200 OK\r\n\r\nhello".to_vec()), Pauses, Resets])
             .gets(cut())
             .then_closes(),
         get("a bad chunk cuts the body", "RFC 9112, 7.1")

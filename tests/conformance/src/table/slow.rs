@@ -58,5 +58,26 @@ pub fn rows() -> Vec<Case> {
             .gets_bytes("pong")
             .then_closes(),
     ];
-    rows.into_iter().map(Case::with_short_header_timeout).collect()
+    rows.into_iter().map(Case::with_short_header_timeout).chain(idle()).collect()
+}
+
+/// Load balancers keep idle connections for minutes (AWS and ingress-nginx 60 s, Google 600 s), and
+/// send their next request on them.
+fn idle() -> Vec<Case> {
+    let rows = [
+        case("an idle connection outlives the header timeout", "ingress-nginx#3099, conbench#1158")
+            .sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .passes("GET / HTTP/1.1\nhost: a")
+            .step(ClientStep::Pauses)
+            .sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
+            .passes("POST / HTTP/1.1\ncontent-length: 2\nhost: a\n\nhi")
+            .step(ClientStep::Pauses),
+        case("a slow head on a connection that was idle is closed", "slowloris")
+            .sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .passes("GET / HTTP/1.1\nhost: a")
+            .step(ClientStep::Pauses)
+            .sends("GET /2 HT")
+            .then_closes(),
+    ];
+    rows.into_iter().map(Case::with_short_head).collect()
 }

@@ -1,6 +1,6 @@
 //! Connections that change their protocol: websockets, and h2c, which does not.
 
-use crate::case::AppAction::{Closes, ClosesWrite, Reads, ReadsBytes, Sends};
+use crate::case::AppAction::{Closes, ClosesWrite, ExpectsReset, Reads, ReadsBytes, Resets, Sends};
 use crate::case::{Case, ClientStep, case, ok, response};
 
 const UPGRADE_REQUEST: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
@@ -62,6 +62,16 @@ fn tunnels() -> Vec<Case> {
             .sends("more")
             .step(ClientStep::ClosesWrite)
             .then_closes(),
+        agreed("an app that resets its tunnel resets the client's connection", "an abort is not an end")
+            .app([Sends(b"half".to_vec()), ReadsBytes(b"ack".to_vec()), Resets])
+            .gets_bytes("half")
+            .sends("ack")
+            .step(ClientStep::IsReset),
+        agreed("a client that resets its tunnel resets the app's connection", "an abort is not an end")
+            .app([ReadsBytes(b"half".to_vec()), Sends(b"ack".to_vec()), ExpectsReset])
+            .sends("half")
+            .gets_bytes("ack")
+            .step(ClientStep::Resets),
         case("an upgrade may have a body", "RFC 9110, 7.8")
             .sends("POST / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\nContent-Length: 5\r\n\r\nhello")
             .app([Reads, Sends(b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n".to_vec())])

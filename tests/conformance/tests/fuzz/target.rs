@@ -94,7 +94,7 @@ fn is_http1(start: &str) -> bool {
 }
 
 fn setup(app: SocketAddr) -> ProxySettings {
-    ProxySettings { app, header_timeout: Duration::from_secs(30) }
+    ProxySettings { app, header_timeout: Duration::from_secs(30), idle_timeout: Duration::from_secs(620) }
 }
 
 async fn in_time<T>(what: &str, coming: impl Future<Output = T>) -> anyhow::Result<T> {

@@ -50,7 +50,7 @@ async fn activator_has_only_listed_deviations() {
 }
 
 fn settings(app: SocketAddr) -> ProxySettings {
-    ProxySettings { app, header_timeout: HEADER_TIMEOUT }
+    ProxySettings { app, header_timeout: HEADER_TIMEOUT, idle_timeout: HEADER_TIMEOUT }
 }
 
 /// A deviation that is gone fails as well, so that the list stays true.

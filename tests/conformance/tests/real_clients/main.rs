@@ -76,5 +76,5 @@ async fn activator_without_sidecar(app: SocketAddr) -> Path {
 }
 
 fn setup(app: SocketAddr) -> ProxySettings {
-    ProxySettings { app, header_timeout: Duration::from_secs(30) }
+    ProxySettings { app, header_timeout: Duration::from_secs(30), idle_timeout: Duration::from_secs(620) }
 }

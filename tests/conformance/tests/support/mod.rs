@@ -96,6 +96,7 @@ impl Activator {
             tcp_silence: Duration::from_secs(5),
             tcp_answer_time: Duration::from_secs(5),
             header_timeout: setup.header_timeout,
+            connection_idle_timeout: setup.idle_timeout,
         };
         let (changes, received) = mpsc::channel(2);
         let (adapters, zero_scalers) =
@@ -191,7 +192,8 @@ impl QueueProxy {
             "--header-timeout",
             &header_timeout,
         ];
-        let args = queue_proxy::Args::parse_from(arguments.iter().chain(more));
+        let mut args = queue_proxy::Args::parse_from(arguments.iter().chain(more));
+        args.connection_idle_timeout = setup.idle_timeout;
         let app = queue_proxy::App::bind(args).await.unwrap();
         let addresses = app.addresses().unwrap();
         let run = AbortOnDrop(tokio::spawn(async move {

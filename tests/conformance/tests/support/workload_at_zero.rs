@@ -57,5 +57,5 @@ impl WorkloadAtZero {
 }
 
 fn setup(app: SocketAddr) -> ProxySettings {
-    ProxySettings { app, header_timeout: DEADLINE }
+    ProxySettings { app, header_timeout: DEADLINE, idle_timeout: DEADLINE }
 }
