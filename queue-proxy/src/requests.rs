@@ -6,3 +6,4 @@ pub(crate) mod error_response;
 mod forwarding;
 pub(crate) mod handler;
 pub(crate) mod uncounted_requests;
+mod upgrade;

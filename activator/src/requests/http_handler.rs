@@ -32,7 +32,6 @@ use proxy::memory::budget::MemoryPermit;
 use proxy::memory::estimates::{held_bytes, request_bytes};
 use proxy::server;
 use proxy::timeouts::request_timer::RequestTimer;
-use proxy::timeouts::response_body::TimedResponseBody;
 use tokio::time::Instant;
 
 use crate::pods::forwarder::{ForwardError, Forwarder};
@@ -47,7 +46,7 @@ use crate::requests::context::RequestContext;
 use crate::requests::error_response::{self, RequestError};
 use crate::requests::fair_scheduler::FairScheduler;
 use crate::requests::http_connection::HttpConnection;
-use crate::requests::pending_request::{HandlerBody, PendingRequest, ResponseGuard, held_body};
+use crate::requests::pending_request::{self, HandlerBody, PendingRequest, ResponseGuard, held_body};
 use crate::requests::upgrade::Upgrade;
 use crate::workloads::LeasedPort;
 
@@ -162,7 +161,8 @@ impl HttpHandler {
         self.workload.check_admission()?;
         let at_zero = uncounted.respond(&*request).map(Either::Right);
         let Some(pod) = self.workload.any_pod() else { return Ok(at_zero) };
-        let memory = self.take_memory(request.version(), false)?;
+        let upgrade = Upgrade::of(&mut *request);
+        let memory = self.take_memory(request.version(), upgrade.is_some())?;
         prepare_for_pod(&mut *request, addresses);
         pod.mark(request.headers_mut());
         let (head, body) = (*request).into_parts();
@@ -170,9 +170,8 @@ impl HttpHandler {
         let (to, body) = (self.address(&pod)?, held_body(body, &timer));
         match timer.within(pin!(forwarder.send(&pod, to, &head, &body))).await {
             Ok(mut response) => {
-                gateway::prepare_response(&mut response, false).map_err(ForwardError::from)?;
-                let guard = ResponseGuard::Uncounted(memory);
-                Ok(TimedResponseBody::wrap(response, Some(guard), timer).map(Either::Left))
+                gateway::prepare_response(&mut response, upgrade.is_some()).map_err(ForwardError::from)?;
+                Ok(pending_request::into_response(response, upgrade, ResponseGuard::Uncounted(memory), timer))
             }
             // Any other request would be held.
             Err(ForwardError::Unreachable(_) | ForwardError::Unanswered(_) | ForwardError::OtherPod) => {

@@ -85,7 +85,7 @@ impl PendingRequest {
     /// The pod's response, with what the request holds until the end of it.
     pub(super) fn into_response(
         self: Box<Self>,
-        mut response: Response<ResponseBody>,
+        response: Response<ResponseBody>,
         slot: SlotPermit,
     ) -> Response<HandlerBody> {
         let running = RunningRequest {
@@ -94,15 +94,7 @@ impl PendingRequest {
             _counted: self.counted,
             _memory: self.memory,
         };
-        let running = match self.upgrade {
-            Some(upgrade) => upgrade.tunnel(&mut response, running, self.timer.idle_timeout()),
-            None => Some(running),
-        };
-        match running.map(ResponseGuard::Running) {
-            Some(guard) => TimedResponseBody::wrap(response, Some(guard), self.timer).map(Either::Left),
-            // The tunnel holds slot and count; a 101 has no body.
-            None => response.map(|_| Either::Right(Either::Left(Full::default()))),
-        }
+        into_response(response, self.upgrade, ResponseGuard::Running(running), self.timer)
     }
 
     /// The moment at which it is sent to a pod; `None` if nothing is measured from there.
@@ -165,6 +157,25 @@ impl PendingRequest {
             | ForwardError::TimedOut(_)
             | ForwardError::BadResponse(_) => observed.fail(true),
         }
+    }
+}
+
+/// The pod's response with its body, or with the tunnel of an accepted upgrade. `guard` is dropped
+/// at the end of either.
+pub(super) fn into_response(
+    mut response: Response<ResponseBody>,
+    upgrade: Option<Upgrade>,
+    guard: ResponseGuard,
+    timer: RequestTimer,
+) -> Response<HandlerBody> {
+    let guard = match upgrade {
+        Some(upgrade) => upgrade.tunnel(&mut response, guard, timer.idle_timeout()),
+        None => Some(guard),
+    };
+    match guard {
+        Some(guard) => TimedResponseBody::wrap(response, Some(guard), timer).map(Either::Left),
+        // The tunnel holds the guard; a 101 has no body.
+        None => response.map(|_| Either::Right(Either::Left(Full::default()))),
     }
 }
 

@@ -16,9 +16,7 @@ use http_body_util::{Either, Full};
 use http_client::ResponseBody;
 use proxy::gateway;
 use proxy::listener::ConnectionAddresses;
-use proxy::memory::estimates::CONNECTION_BYTES;
 use proxy::server;
-use proxy::tcp;
 use proxy::timeouts::request_body::RequestBody;
 use proxy::timeouts::request_timer::{RequestTimer, RequestTimers};
 use proxy::timeouts::response_body::TimedResponseBody;
@@ -28,6 +26,7 @@ use super::app_connections::AppConnections;
 use super::error_response::RequestError;
 use super::forwarding::forward;
 use super::uncounted_requests::UncountedRequests;
+use super::upgrade::Upgrade;
 use crate::memory::ClientAccount;
 use crate::readiness::availability::{Availability, START_TIMEOUT};
 use crate::readiness::pod_identity::{Destination, PodIdentity};
@@ -75,7 +74,7 @@ impl Handler {
         } else if let Some(component) = request.headers().get(PROBE) {
             Box::pin(self.handle_probe(component)).await
         } else if self.uncounted.contain(&request) {
-            Box::pin(self.forward_uncounted(request, addresses)).await
+            Box::pin(self.forward_uncounted(request, addresses, memory)).await
         } else {
             self.serve(request, addresses, memory, destination == Destination::Proxied).await
         };
@@ -96,16 +95,24 @@ impl Handler {
         }
     }
 
-    /// Such requests are no load and must not wait in the queue.
+    /// Such requests are no load and must not wait in the queue. Otherwise they are like all others.
     async fn forward_uncounted(
         &self,
         mut request: Box<Request<RequestBody>>,
         addresses: &ConnectionAddresses,
+        memory: &ClientAccount,
     ) -> HandlerResponse {
+        let upgrade = match Upgrade::of(&mut request, memory) {
+            Ok(upgrade) => upgrade,
+            Err(exceeded) => return error_response(exceeded.into()),
+        };
         let mut timer = self.timers.start(Instant::now());
         request.body_mut().report_to(timer.activity());
-        match timer.within(pin!(forward(&self.app, request, addresses, false))).await {
-            Ok(response) => app_response(response, None, timer),
+        match timer.within(pin!(forward(&self.app, request, addresses, upgrade.is_some()))).await {
+            Ok(mut response) => match upgrade.and_then(|upgrade| upgrade.accepted(&mut response)) {
+                Some(tunnel) => tunnel.relay(response, (), timer.idle_timeout()),
+                None => app_response(response, None, timer),
+            },
             Err(error) => error_response(error),
         }
     }
@@ -117,16 +124,14 @@ impl Handler {
         memory: &ClientAccount,
         proxied: bool,
     ) -> HandlerResponse {
-        let is_upgrade = gateway::is_upgrade_request(&request);
-        // The connection ends for the server, and goes on as a tunnel.
-        let tunnel_memory = match memory.take_request(if is_upgrade { CONNECTION_BYTES } else { 0 }) {
-            Ok(permit) => permit,
+        let upgrade = match Upgrade::of(&mut request, memory) {
+            Ok(upgrade) => upgrade,
             Err(exceeded) => return error_response(exceeded.into()),
         };
         let mut in_flight = self.counter.enter(proxied);
         let mut timer = self.timers.start(in_flight.arrived().into());
-        let client = is_upgrade.then(|| hyper::upgrade::on(&mut *request));
         request.body_mut().report_to(timer.activity());
+        let is_upgrade = upgrade.is_some();
         let forwarded =
             timer.within(pin!(self.admit_and_forward(request, addresses, is_upgrade, &mut in_flight))).await;
         let mut response = match forwarded {
@@ -137,11 +142,9 @@ impl Handler {
             }
         };
         in_flight.set_status(response.status());
-        if let (Some(client), Some(app)) = (client, response.body_mut().take_switched()) {
+        if let Some(tunnel) = upgrade.and_then(|upgrade| upgrade.accepted(&mut response)) {
             in_flight.leave_app();
-            let held = (in_flight, tunnel_memory);
-            tokio::spawn(tcp::relay_upgraded(client, app, held, timer.idle_timeout()));
-            return response.map(|_| Either::Right(Full::default()));
+            return tunnel.relay(response, in_flight, timer.idle_timeout());
         }
         app_response(response, Some(in_flight), timer)
     }

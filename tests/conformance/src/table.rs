@@ -15,4 +15,5 @@ pub mod http2_retries;
 pub mod request_line;
 pub mod responses;
 pub mod slow;
+pub mod uncounted;
 pub mod upgrades;

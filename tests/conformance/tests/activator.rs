@@ -54,6 +54,12 @@ async fn upgrades() {
 }
 
 #[tokio::test]
+async fn uncounted() {
+    check(activator, table::uncounted::rows()).await;
+    check_http2(activator, table::uncounted::http2_rows()).await;
+}
+
+#[tokio::test]
 async fn slow() {
     check(activator, table::slow::rows()).await;
 }

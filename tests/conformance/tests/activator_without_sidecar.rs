@@ -54,6 +54,12 @@ async fn upgrades() {
 }
 
 #[tokio::test]
+async fn uncounted() {
+    check(activator_without_sidecar, table::uncounted::rows()).await;
+    check_http2(activator_without_sidecar, table::uncounted::http2_rows()).await;
+}
+
+#[tokio::test]
 async fn slow() {
     check(activator_without_sidecar, table::slow::rows()).await;
 }

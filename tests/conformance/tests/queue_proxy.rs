@@ -54,6 +54,12 @@ async fn upgrades() {
 }
 
 #[tokio::test]
+async fn uncounted() {
+    check(queue_proxy, table::uncounted::rows()).await;
+    check_http2(queue_proxy, table::uncounted::http2_rows()).await;
+}
+
+#[tokio::test]
 async fn slow() {
     check(queue_proxy, table::slow::rows()).await;
 }

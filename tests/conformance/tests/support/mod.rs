@@ -76,6 +76,9 @@ async fn activator_of(setup: ProxySettings, sidecar: SidecarMode) -> RunningProx
     }
 }
 
+/// The user agent of kubelets, as in the defaults of both proxies.
+const HEALTH_CHECK: &str = "kube-probe/";
+
 // === impl Activator ===
 
 impl Activator {
@@ -110,7 +113,9 @@ impl Activator {
             slot_exchange: None,
         };
         let registry = Registry::new();
-        let app = activator::app::App::new("activator".into(), limits, &[], None, &registry).unwrap();
+        let app =
+            activator::app::App::new("activator".into(), limits, &[HEALTH_CHECK.into()], None, &registry)
+                .unwrap();
         let run = AbortOnDrop(tokio::spawn(async move {
             app.run(sources, &Readiness::default(), CancellationToken::new()).await;
         }));
