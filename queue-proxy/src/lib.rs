@@ -20,6 +20,7 @@
 
 mod admin_endpoint;
 pub mod app;
+mod app_connection;
 pub mod args;
 mod memory;
 mod readiness;

@@ -3,10 +3,10 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::readiness_probe::ReadinessProbe;
+use crate::app_connection;
 
 /// Begins like the kubelet's user agent, because some apps exclude that one from their logs.
 const USER_AGENT: &str = "kube-probe/rouse-queue-proxy";
@@ -51,7 +51,7 @@ impl AppProbe {
     pub(crate) async fn run(&self) -> ProbeResult {
         let address = self.probe.action.address();
         let result = async {
-            match TcpStream::connect(address).await {
+            match app_connection::connect(address).await {
                 Ok(stream) => match self.probe.action.succeeds_over(stream, USER_AGENT).await {
                     Ok(true) => ProbeResult::Ready,
                     Ok(false) | Err(_) => ProbeResult::Unready,

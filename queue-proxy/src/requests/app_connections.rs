@@ -14,6 +14,7 @@ use proxy::timeouts::request_body::RequestBody;
 use tokio::net::TcpStream;
 
 use super::error_response::RequestError;
+use crate::app_connection;
 
 /// Servers close idle connections after 2 s (gunicorn) or 5 s (Node.js), and a request sent at that
 /// moment may be lost. A new connection over loopback costs about 50 µs.
@@ -63,7 +64,7 @@ impl AppConnections {
 }
 
 async fn connect(app: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(app).await?;
+    let stream = app_connection::connect(app).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

@@ -33,7 +33,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::probe_filter::filter_probe;
+use super::probe_filter::ProbeFilter;
+use crate::app_connection;
 use crate::memory::ClientMemory;
 use crate::readiness::availability::{Availability, START_TIMEOUT};
 use crate::requests::error_response::RequestError;
@@ -167,7 +168,7 @@ impl TcpProxyParts {
             admitted = self.wait_for_slot(proxied) => admitted?,
             () = closed => return Err(AdmissionError::ClientClosed),
         };
-        let app = TcpStream::connect(self.app).await.map_err(|_| RequestError::AppUnreachable)?;
+        let app = app_connection::connect(self.app).await.map_err(|_| RequestError::AppUnreachable)?;
         app.set_nodelay(true).map_err(|_| RequestError::AppUnreachable)?;
         Ok(AdmittedConnection { app, _slot: slot, active })
     }
