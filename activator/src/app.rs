@@ -23,7 +23,7 @@ use http::Method;
 use prometheus::Registry;
 use proxy::health_checks::HealthChecks;
 use proxy::memory::budget::MemoryBudget;
-use proxy::memory::{estimates, limit};
+use proxy::memory::{descriptors, estimates, limit};
 use proxy::server::ServerOptions;
 use proxy::workers::Workers;
 use tokio::net::TcpListener;
@@ -34,8 +34,8 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::args::{Args, Limits, worker_count};
 use crate::fallback_waker::{FallbackWaker, StrandedQuery};
-use crate::metrics::Metrics;
 use crate::metrics::traces::TraceMetrics;
+use crate::metrics::{self, Metrics};
 use crate::pods::forwarder::Forwarder;
 use crate::queue::context::ThrottlerContext;
 use crate::reports::concurrency_reporter::ConcurrencyReporter;
@@ -222,13 +222,16 @@ impl App {
         registry: &Registry,
     ) -> anyhow::Result<Self> {
         let metrics = Metrics::register(registry).context("metrics")?;
+        let descriptors = descriptors::raise_limit();
+        metrics::register_descriptor_limit(registry, descriptors).context("metrics")?;
+        let budget = limits.memory_budget.unwrap_or_else(limit::default_budget);
         let outlet = StatReporter::new(metrics.push.clone());
         let (tracer, span_export) = tracer(traces, &metrics.traces).context("traces")?.unzip();
         let throttlers = Arc::new(ThrottlerContext {
             prober: Forwarder::default(),
             reporter: ConcurrencyReporter::new(pod_name, outlet.clone()),
             metrics,
-            memory: MemoryBudget::new(limits.memory_budget.unwrap_or_else(limit::default_budget)),
+            memory: MemoryBudget::new(descriptors::bounded_budget(budget, descriptors)),
             workers: worker_count(),
             limits,
         });

@@ -11,6 +11,7 @@ use autoscaler::Key;
 use component_base::kubernetes::DecodeErrors;
 use component_base::metrics::MetricDescription;
 use prometheus::Registry;
+use proxy::memory::descriptors;
 
 use crate::metrics::fallback_waker::FallbackWakerMetrics;
 use crate::metrics::slot_exchange::SlotExchangeMetrics;
@@ -27,10 +28,19 @@ pub fn describe() -> Vec<MetricDescription> {
 fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     let registry = Registry::new();
     component_base::metrics::register_build_info(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
+    register_descriptor_limit(&registry, 0)?;
     let metrics = Metrics::register(&registry)?;
     metrics.of_workload(&Key::new("namespace", "name")).touch_all();
     metrics.decode_errors.of("Pod");
     Ok(registry)
+}
+
+/// Registers the gauge of the limit of open files.
+///
+/// # Errors
+/// When it is registered already.
+pub fn register_descriptor_limit(registry: &Registry, limit: u64) -> Result<(), prometheus::Error> {
+    descriptors::register_limit(registry, "rouse_activator_descriptor_limit", limit)
 }
 
 /// All families.

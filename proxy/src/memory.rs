@@ -3,11 +3,13 @@
 //! | module | decides |
 //! |---|---|
 //! | [`budget`] | which account may take how many bytes |
+//! | [`descriptors`] | how large the budget may be, with the process's limit of open files |
 //! | [`estimates`] | how many bytes a connection and a request take |
 //! | [`limit`] | how large the budget is, from the container's memory limit |
 //! | [`open_connections`] | which idle connection is closed when the budget is full |
 
 pub mod budget;
+pub mod descriptors;
 pub mod estimates;
 pub mod limit;
 pub mod open_connections;

@@ -17,7 +17,7 @@ use prometheus::Registry;
 use proxy::health_checks::HealthChecks;
 use proxy::incoming_body::IncomingBody;
 use proxy::listener::ConnectionAddresses;
-use proxy::memory::limit;
+use proxy::memory::{descriptors, limit};
 use proxy::server::{self, ServerOptions};
 use proxy::timeouts::request_timer::RequestTimers;
 use proxy::workers::Workers;
@@ -196,7 +196,10 @@ fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Components> {
     let drain = Arc::new(Drain::new(counter.clone(), args.drain_quiet_period, args.drain_timeout));
     let availability = Availability::new(app.clone(), drain.clone());
     let identity = PodIdentity::new(args.pod_uid.clone());
+    let descriptors = descriptors::raise_limit();
+    metrics::register_descriptor_limit(&registry, descriptors)?;
     let budget = args.memory_budget.unwrap_or_else(limit::default_budget);
+    let budget = descriptors::bounded_budget(budget, descriptors);
     let memory = Arc::new(ClientMemory::new(budget, MemoryMetrics::register(&registry)?));
     let admission = Admission {
         counter: counter.clone(),

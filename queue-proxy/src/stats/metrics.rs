@@ -5,6 +5,7 @@ use std::time::Duration;
 use component_base::metrics::{GaugeGuard, MetricDescription};
 use http::StatusCode;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use proxy::memory::descriptors;
 use proxy::tcp::{ConnectionCounters, ConnectionOutcome};
 
 /// Knative's bounds, in seconds, so that dashboards of both are comparable.
@@ -61,12 +62,18 @@ pub fn describe_metrics() -> Result<Vec<MetricDescription>, prometheus::Error> {
     TcpMetrics::register(&registry)?;
     MemoryMetrics::register(&registry)?;
     register_build_info(&registry)?;
+    register_descriptor_limit(&registry, 0)?;
     Ok(MetricDescription::of_registry(&registry))
 }
 
 /// Registers the gauge of the running version.
 pub(crate) fn register_build_info(registry: &Registry) -> Result<(), prometheus::Error> {
     component_base::metrics::register_build_info(registry, "queue-proxy", env!("CARGO_PKG_VERSION"))
+}
+
+/// Registers the gauge of the limit of open files.
+pub(crate) fn register_descriptor_limit(registry: &Registry, limit: u64) -> Result<(), prometheus::Error> {
+    descriptors::register_limit(registry, "rouse_queue_proxy_descriptor_limit", limit)
 }
 
 // === impl Metrics ===
@@ -219,6 +226,6 @@ mod tests {
         let of = |name: &str| described.iter().find(|metric| metric.name == name).unwrap();
         assert_eq!(of("rouse_queue_proxy_requests_total").labels, ["code_class"]);
         assert_eq!(of("rouse_queue_proxy_tcp_connections_total").labels, ["outcome"]);
-        assert_eq!(described.len(), 8);
+        assert_eq!(described.len(), 9);
     }
 }
