@@ -6,7 +6,7 @@ export CARGO_TARGET_DIR ?= $(ROUSE_CACHE)/target
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
-BINARIES := $(CARGO_TARGET_DIR)/$(HOST)/image
+BINARIES := $(CARGO_TARGET_DIR)/$(HOST)/shipped
 # What a release has images for, as Rust and as images name it.
 AMD64 := x86_64-unknown-linux-gnu
 ARM64 := aarch64-unknown-linux-gnu
@@ -42,9 +42,9 @@ help: ## Show this help
 
 .PHONY: demo
 demo: export ROUSE_DEMO_STARTED_MS := $(shell date +%s%3N)
-demo: images cluster-ready ## Show scaling from and to zero on a Kubernetes cluster of its own (KEEP=1 leaves it running)
-	cargo build --release --locked --bin demo
-	tests/system/on-cluster rouse-demo -- $(CARGO_TARGET_DIR)/release/demo
+demo: ## Show scaling from and to zero on a Kubernetes cluster of its own (KEEP=1 leaves it running)
+	@.ci/steps images+cluster-ready
+	tests/system/on-cluster rouse-demo -- $(BINARIES)/demo
 
 .PHONY: images
 images: binaries $(CLUSTER) ## Build the images, as tarballs
@@ -62,12 +62,25 @@ INLINE := -C llvm-args=-inline-threshold=400
 # jemalloc has the size of pages compiled in, and refuses to start where pages are larger. On arm64 they have up to 64 KiB.
 export AARCH64_UNKNOWN_LINUX_GNU_JEMALLOC_SYS_WITH_LG_PAGE := 16
 TARGETS := $(sort $(HOST) $(AMD64) $(ARM64))
-.PHONY: binaries $(TARGETS:%=binaries-%)
+# The driver of the demo is built with the control programs, so that they share compiled crates; a release has none.
+DRIVER ?= demo
+release: export DRIVER :=
+# Two profiles have two folders, so that cargo builds them side by side: linking the data path takes one core.
+.PHONY: binaries $(TARGETS:%=binaries-%) $(TARGETS:%=data-path-%) $(TARGETS:%=control-%)
 binaries: binaries-$(HOST) ## Build the binaries
-$(TARGETS:%=binaries-%): export RUSTFLAGS := -C target-feature=+crt-static
 $(TARGETS:%=binaries-%): binaries-%:
+	@.ci/steps data-path-$*+control-$*
+$(TARGETS:%=data-path-%) $(TARGETS:%=control-%): export RUSTFLAGS := -C target-feature=+crt-static
+$(TARGETS:%=data-path-%): data-path-%:
 	cargo rustc --profile image --locked --target $* --package queue-proxy --bin queue-proxy -- $(INLINE)
-	cargo build --profile image --locked --target $* --bin activator --bin metrics-adapter --bin zero-scaler --bin sample-app
+	cargo build --profile image --locked --target $* --package activator --bin activator
+	$(call ship,$*,image,queue-proxy activator)
+CONTROL := metrics-adapter zero-scaler sample-app
+$(TARGETS:%=control-%): control-%:
+	cargo build --release --locked --target $* $(foreach name,$(CONTROL),--package $(name) --bin $(name)) $(foreach name,$(driver),--package system-tests --bin $(name))
+	$(call ship,$*,release,$(CONTROL) $(driver))
+driver = $(if $(filter $(HOST),$*),$(DRIVER))
+ship = @mkdir -p $(CARGO_TARGET_DIR)/$1/shipped && ln --force $(3:%=$(CARGO_TARGET_DIR)/$1/$2/%) $(CARGO_TARGET_DIR)/$1/shipped
 
 # A user's tool, in no image.
 .PHONY: kubectl-rouse $(TARGETS:%=kubectl-rouse-%)
@@ -75,7 +88,8 @@ kubectl-rouse: kubectl-rouse-$(HOST) ## Build the kubectl plugin; copy the file 
 	@echo $(BINARIES)/kubectl-rouse
 $(TARGETS:%=kubectl-rouse-%): export RUSTFLAGS := -C target-feature=+crt-static
 $(TARGETS:%=kubectl-rouse-%): kubectl-rouse-%:
-	cargo build --profile image --locked --target $* --package cli --bin kubectl-rouse
+	cargo build --release --locked --target $* --package cli --bin kubectl-rouse
+	$(call ship,$*,release,kubectl-rouse)
 
 # A step of its own in `make test`, where targets that depend on it run side by side.
 .PHONY: cluster-tool
@@ -93,7 +107,7 @@ $(CLUSTER): $(shell find tests/cluster release/image -name '*.go' -o -name 'go.*
 # ── release
 
 PACK = $(RELEASE_TOOL) pack --version $(VERSION) --helm $(HELM) $(PACK_FLAGS) \
-  --binaries amd64=$(CARGO_TARGET_DIR)/$(AMD64)/image,arm64=$(CARGO_TARGET_DIR)/$(ARM64)/image
+  --binaries amd64=$(CARGO_TARGET_DIR)/$(AMD64)/shipped,arm64=$(CARGO_TARGET_DIR)/$(ARM64)/shipped
 
 # The key is checked first, because the build takes long.
 .PHONY: release
@@ -130,8 +144,8 @@ FOREIGN := $(ARM64)
 CROSS_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 endif
 CROSS_CC := /usr/bin/$(subst -unknown-,-,$(FOREIGN))-gcc
-binaries-$(FOREIGN) kubectl-rouse-$(FOREIGN): export CC_$(subst -,_,$(FOREIGN)) := $(CROSS_CC)
-binaries-$(FOREIGN) kubectl-rouse-$(FOREIGN): export CARGO_TARGET_$(shell echo $(FOREIGN) | tr 'a-z-' 'A-Z_')_LINKER := $(CROSS_CC)
+binaries-$(FOREIGN) data-path-$(FOREIGN) control-$(FOREIGN) kubectl-rouse-$(FOREIGN): export CC_$(subst -,_,$(FOREIGN)) := $(CROSS_CC)
+binaries-$(FOREIGN) data-path-$(FOREIGN) control-$(FOREIGN) kubectl-rouse-$(FOREIGN): export CARGO_TARGET_$(shell echo $(FOREIGN) | tr 'a-z-' 'A-Z_')_LINKER := $(CROSS_CC)
 RUST_STD = $(shell rustc --print sysroot)/lib/rustlib/$(FOREIGN)/lib
 .PHONY: cross-compiler
 cross-compiler: $(CROSS_CC)
@@ -393,7 +407,7 @@ test-hostile-short: ## The same by fewer connections, each attack for some secon
 # stays ready without the API server: Kubernetes would take all its pods out of service when that is back.
 .PHONY: soak
 soak: images cluster-ready ## Run long scenarios on a cluster and check their bounds (2.5 hours; ARGS='--only crowd,wakes --wakes 10')
-	cargo build --release --locked --bin soak
+	cargo build --release --locked --package system-tests --bin soak
 	tests/system/on-cluster rouse-soak --component-arg kubelet=--config-dir=$(CURDIR)/tests/system/kubelet \
 	  --component-arg kube-controller-manager=--node-monitor-grace-period=10m -- $(CARGO_TARGET_DIR)/release/soak $(ARGS)
 
