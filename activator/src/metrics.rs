@@ -16,7 +16,7 @@ use proxy::memory::descriptors;
 use crate::metrics::fallback_waker::FallbackWakerMetrics;
 use crate::metrics::slot_exchange::SlotExchangeMetrics;
 use crate::metrics::traces::TraceMetrics;
-use crate::metrics::workload::{WorkloadFamilies, WorkloadMetrics};
+use crate::metrics::workload::{LazyMetrics, WorkloadFamilies};
 use crate::reports::push_metrics::PushMetrics;
 
 /// Describes every family of the process, for the reference page of metrics.
@@ -30,7 +30,7 @@ fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     component_base::metrics::register_build_info(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
     register_descriptor_limit(&registry, 0)?;
     let metrics = Metrics::register(&registry)?;
-    metrics.of_workload(&Key::new("namespace", "name")).touch_all();
+    metrics.of_workload(&Key::new("namespace", "name")).get().touch_all();
     metrics.decode_errors.of("Pod");
     Ok(registry)
 }
@@ -77,9 +77,9 @@ impl Metrics {
         }))
     }
 
-    /// Handles of one workload.
-    pub fn of_workload(&self, key: &Key) -> WorkloadMetrics {
-        self.workloads.of_workload(key)
+    /// The metrics of one workload.
+    pub fn of_workload(&self, key: &Key) -> LazyMetrics {
+        LazyMetrics::new(self.workloads.clone(), key.clone())
     }
 
     /// Removes the series of a workload that was deleted.

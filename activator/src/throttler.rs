@@ -169,7 +169,7 @@ impl Throttler {
             }
             WorkloadUpdate::Starting(key, uid, scheduled) => {
                 if let Some(throttler) = self.workloads.get(&key) {
-                    throttler.pod_starts().seen(&uid, scheduled, Instant::now());
+                    throttler.cold_starts().pod_starts().seen(&uid, scheduled, Instant::now());
                 }
             }
         }

@@ -38,6 +38,14 @@ pub struct WorkloadFamilies {
     cold_start: HistogramVec,
 }
 
+/// The metrics of one workload, whose handles are resolved with its first request.
+#[derive(Debug)]
+pub struct LazyMetrics {
+    families: WorkloadFamilies,
+    key: Key,
+    handles: OnceLock<WorkloadMetrics>,
+}
+
 /// Handles of one workload.
 #[derive(Clone, Debug)]
 pub struct WorkloadMetrics {
@@ -117,7 +125,7 @@ impl WorkloadFamilies {
     }
 
     /// Handles of one workload.
-    pub fn of_workload(&self, key: &Key) -> WorkloadMetrics {
+    fn of_workload(&self, key: &Key) -> WorkloadMetrics {
         let labels = [key.namespace.as_str(), key.name.as_str()];
         let [namespace, name] = labels;
         WorkloadMetrics {
@@ -157,6 +165,20 @@ impl WorkloadFamilies {
         for phase in ColdStartPhase::ALL {
             let _ = self.cold_start.remove_label_values(&[namespace, name, phase.as_str()]);
         }
+    }
+}
+
+// === impl LazyMetrics ===
+
+impl LazyMetrics {
+    /// No series yet.
+    pub(super) fn new(families: WorkloadFamilies, key: Key) -> Self {
+        Self { families, key, handles: OnceLock::new() }
+    }
+
+    /// The handles.
+    pub fn get(&self) -> &WorkloadMetrics {
+        self.handles.get_or_init(|| self.families.of_workload(&self.key))
     }
 }
 

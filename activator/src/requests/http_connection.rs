@@ -24,7 +24,7 @@ pub struct HttpConnection {
 impl HttpConnection {
     /// Takes the memory of a connection; `None` if it must be closed.
     pub fn admit(workload: Arc<WorkloadThrottler>) -> Option<Self> {
-        let place = workload.admit_http_connection()?;
+        let place = workload.memory().admit_http_connection()?;
         Some(Self { workload, place })
     }
 
@@ -36,7 +36,7 @@ impl HttpConnection {
 
 impl ConnectionGuard for HttpConnection {
     fn admits_http2(&self) -> bool {
-        self.workload.admit_http2().map(|permit| self.place.keep_http2(permit)).is_some()
+        self.workload.memory().admit_http2().map(|permit| self.place.keep_http2(permit)).is_some()
     }
 
     async fn closed(&self) {

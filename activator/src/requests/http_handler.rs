@@ -146,7 +146,9 @@ impl HttpHandler {
         if self.context.health_checks.matches(request.headers()) {
             return Some(UncountedRequest::HealthCheck);
         }
-        self.workload.no_wake(request).map(UncountedRequest::NoWake)
+        let settings = self.workload.settings();
+        let no_wake = settings.no_wake.as_ref().filter(|no_wake| no_wake.matches(request));
+        no_wake.cloned().map(UncountedRequest::NoWake)
     }
 
     /// Neither counts nor holds the request. If there is a pod, the request is forwarded without a
@@ -250,7 +252,7 @@ impl HttpHandler {
         let upgrade = Upgrade::of(&mut *request);
         let memory = self.take_memory(request.version(), upgrade.is_some())?;
         let counted = self.workload.count_request();
-        self.workload.probe_if_wanted();
+        self.workload.prober().probe_if_wanted();
         prepare_for_pod(&mut *request, addresses);
         let (head, body) = (*request).into_parts();
         let tracer = self.context.tracer.as_ref();
@@ -279,7 +281,7 @@ impl HttpHandler {
     fn take_memory(&self, version: Version, upgrades: bool) -> Result<Option<MemoryPermit>, Rejection> {
         match request_bytes(version, upgrades) {
             0 => Ok(None),
-            bytes => self.workload.take_memory(bytes).map(Some),
+            bytes => self.workload.memory().take(bytes).map(Some),
         }
     }
 
@@ -343,7 +345,7 @@ impl HttpHandler {
     ) {
         let (received, pod) = (request.received, slot.pod());
         let phases = if request.held {
-            self.workload.trace_cold_start(received, pod, forwarded)
+            self.workload.cold_starts().trace(received, pod, forwarded)
         } else {
             ColdStartTrace::of(received, None, None, pod, forwarded)
         };
@@ -357,7 +359,7 @@ impl HttpHandler {
 
     /// Whether clients should connect again, to find pods or another activator.
     fn asks_clients_to_reconnect(&self) -> bool {
-        self.workload.is_serving() || self.context.draining.load(Ordering::Relaxed)
+        self.workload.settings().serving || self.context.draining.load(Ordering::Relaxed)
     }
 }
 

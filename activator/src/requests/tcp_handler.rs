@@ -88,7 +88,7 @@ impl TcpHandler {
         let port =
             self.context.tcp_probes.open(self.lease.load().activator_port, self.workload.key().clone());
         let (port, until, workload) = (Arc::new(port), stop.clone(), self.workload.clone());
-        let admit = move |_: &ConnectionAddresses| workload.admit_connection();
+        let admit = move |_: &ConnectionAddresses| workload.memory().admit_connection();
         let carry = move |_: Arc<Forwarder>, accepted: AcceptedConnection| {
             let (handler, port, stop) = (self.clone(), port.clone(), stop.clone());
             async move {
@@ -116,7 +116,7 @@ impl TcpHandler {
         };
         let relay = TcpRelay {
             idle_timeouts: IdleTimeouts {
-                close_after: self.workload.idle_timeout(),
+                close_after: self.workload.settings().timeouts.idle(),
                 ..self.context.idle_timeouts
             },
             counted: Some(counted),
@@ -137,7 +137,7 @@ impl TcpHandler {
         let received = Instant::now();
         self.workload.check_admission()?;
         let counted = self.workload.count_request();
-        self.workload.probe_if_wanted();
+        self.workload.prober().probe_if_wanted();
         let placed = async {
             let deadline = received + self.workload.wake_timeout();
             let (slot, pod) = self.open_tunnel(addresses, received, deadline).await?;
@@ -168,7 +168,7 @@ impl TcpHandler {
             match opened.map_err(|_| Rejection::WakeTimeout { after })? {
                 Ok(pod) => {
                     if held {
-                        self.workload.trace_cold_start(received, slot.pod(), forwarded);
+                        self.workload.cold_starts().trace(received, slot.pod(), forwarded);
                     }
                     return Ok((slot, pod));
                 }

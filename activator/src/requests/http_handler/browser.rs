@@ -34,7 +34,7 @@ enum NotServed {
 impl HttpHandler {
     /// Whether the request concerns the waiting page, if the workload has it.
     pub(super) fn browser_request<B>(&self, request: &Request<B>) -> Option<BrowserRequest> {
-        BrowserRequest::of(request).filter(|_| self.workload.has_waiting_page())
+        BrowserRequest::of(request).filter(|_| self.workload.settings().waiting_page)
     }
 
     /// A navigation gets the waiting page if it is held for long, a retry of that page a response of

@@ -1,0 +1,87 @@
+//! AdmissionGate: whether requests of one workload may wait.
+//!
+//! Input: the settings of the workload, and whether it has a usable pod. Output: rejections of the
+//! requests that arrive, and of those that wait when the state changes.
+
+use autoscaler::scaling::pod_start::StartCause;
+use tokio::sync::watch;
+
+use crate::queue::rejection::Rejection;
+use crate::workloads::Workload;
+
+/// Admits requests of one workload to its queue.
+#[derive(Debug)]
+pub struct AdmissionGate {
+    state: watch::Sender<Admission>,
+}
+
+/// Whether requests may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admission {
+    Open,
+    Paused,
+    CannotStart(StartCause),
+    Deleted,
+}
+
+// === impl AdmissionGate ===
+
+impl AdmissionGate {
+    /// Whether requests may wait. A rejected request must not be counted, for it must not wake the
+    /// workload.
+    ///
+    /// # Errors
+    /// [`Rejection::Paused`], [`Rejection::CannotStart`] and [`Rejection::WorkloadDeleted`].
+    pub fn check(&self) -> Result<(), Rejection> {
+        self.state.borrow().rejection().map_or(Ok(()), Err)
+    }
+
+    /// Completes when requests may not wait any more.
+    pub async fn rejected(&self) -> Rejection {
+        let mut state = self.state.subscribe();
+        let changed = state.wait_for(|admission| admission.rejection().is_some()).await;
+        // The sender lives as long as the gate.
+        let rejection = changed.ok().and_then(|admission| admission.rejection());
+        rejection.unwrap_or(Rejection::WorkloadDeleted)
+    }
+
+    /// Applies a change of the pods or of the workload.
+    pub(super) fn update(&self, has_usable_pod: bool, workload: &Workload) {
+        let now = if has_usable_pod { Admission::Open } else { Admission::without_pods(workload) };
+        self.state.send_if_modified(|admission| {
+            *admission != Admission::Deleted && std::mem::replace(admission, now) != now
+        });
+    }
+
+    /// Rejects all requests from now on: the workload was deleted.
+    pub(super) fn close(&self) {
+        self.state.send_replace(Admission::Deleted);
+    }
+}
+
+impl Default for AdmissionGate {
+    fn default() -> Self {
+        Self { state: watch::Sender::new(Admission::Open) }
+    }
+}
+
+// === impl Admission ===
+
+impl Admission {
+    fn without_pods(workload: &Workload) -> Self {
+        match workload.start_failure {
+            _ if workload.paused => Self::Paused,
+            Some(failure) if failure.given_up => Self::CannotStart(failure.cause),
+            _ => Self::Open,
+        }
+    }
+
+    fn rejection(self) -> Option<Rejection> {
+        match self {
+            Self::Open => None,
+            Self::Paused => Some(Rejection::Paused),
+            Self::CannotStart(cause) => Some(Rejection::CannotStart { cause }),
+            Self::Deleted => Some(Rejection::WorkloadDeleted),
+        }
+    }
+}
