@@ -24,3 +24,6 @@ pub mod sidecar_injection;
 pub mod stat_server;
 pub mod tls;
 pub mod watches;
+
+/// Name of the component in its Lease, events and metrics.
+const COMPONENT: &str = "metrics-adapter";
