@@ -159,17 +159,7 @@ fn context(
 ) -> (Arc<Context>, watch::Sender<Arc<AutoscalerConfig>>) {
     let ExternalInterfaces { client, clock, prober } = interfaces;
     let queues = Arc::new(WorkQueues::default());
-    let (cache, watches) = watches::watches(
-        &client,
-        &args.system_namespace,
-        args.ports_per_namespace,
-        queues.clone(),
-        &metrics,
-        readiness,
-    );
-    for watch in watches {
-        tasks.spawn(watch);
-    }
+    let cache = cache(args, &client, &queues, &metrics, readiness, tasks);
     let (events, queue) = Events::new(metrics.events_dropped.clone());
     let clients = clients(args, client.clone(), &metrics);
     tasks.spawn(events::write(clients.rate_limited.clone(), args.pod_name.clone(), queue));
@@ -185,14 +175,11 @@ fn context(
         events.clone(),
         metrics.clone(),
     ));
+    let token = ProjectedToken::at(&args.token_file);
     let scaling = Scaling {
         scales,
         wake,
-        decisions: Arc::new(Decisions::new(
-            queues.autoscalers.clone(),
-            metrics.clone(),
-            ProjectedToken::at(&args.token_file),
-        )),
+        decisions: Arc::new(Decisions::new(queues.autoscalers.clone(), metrics.clone(), token)),
         overrides: Overrides::default(),
         starts: StartWatches::new(client, queues.clone(), &metrics.decode_errors),
     };
@@ -210,6 +197,23 @@ fn context(
         queues,
     };
     (Arc::new(context), config_writer)
+}
+
+/// The cache, and the watches that fill it.
+fn cache(
+    args: &Args,
+    client: &kube::Client,
+    queues: &Arc<WorkQueues>,
+    metrics: &Metrics,
+    readiness: &Readiness,
+    tasks: &mut JoinSet<()>,
+) -> Arc<ClusterCache> {
+    let (namespace, ports) = (&args.system_namespace, args.ports_per_namespace);
+    let (cache, watches) = watches::watches(client, namespace, ports, queues.clone(), metrics, readiness);
+    for watch in watches {
+        tasks.spawn(watch);
+    }
+    cache
 }
 
 fn clients(args: &Args, client: kube::Client, metrics: &Metrics) -> Clients {

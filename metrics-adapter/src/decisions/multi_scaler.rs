@@ -205,18 +205,7 @@ impl MultiScaler {
             (averages, entry.decider.decide(&spec, averages, ready, now))
         });
         let (panicking, at) = (entry.decider.is_panicking(), component_base::clock::unix_millis());
-        self.metrics.decisions.count(result.is_some());
-        let idle_load = idle_since.map(|_| 0.0);
-        let sample = Sample {
-            load: averages.map(|averages| averages.stable).or(idle_load),
-            ready,
-            decided: result.map(|result| result.desired),
-            target: spec.target,
-            learned,
-            panicking,
-        };
-        self.history.record_sample(key, at, sample);
-        self.history.record(DecisionRecord {
+        let record = DecisionRecord {
             at,
             workload: workload.clone(),
             spec: spec.into_owned(),
@@ -226,7 +215,8 @@ impl MultiScaler {
             result,
             panicking,
             calm: entry.decider.calm_since().map(|since| now.saturating_sub(since)),
-        });
+        };
+        self.record(record, learned);
         match result {
             _ if !leads => {}
             Some(result) => {
@@ -236,6 +226,21 @@ impl MultiScaler {
             }
             None => self.decisions.correct_idleness(key, idle_since),
         }
+    }
+
+    fn record(&self, record: DecisionRecord, learned: Option<f64>) {
+        self.metrics.decisions.count(record.result.is_some());
+        let idle_load = record.idle_since.map(|_| 0.0);
+        let sample = Sample {
+            load: record.averages.map(|averages| averages.stable).or(idle_load),
+            ready: record.ready,
+            decided: record.result.map(|result| result.desired),
+            target: record.spec.target,
+            learned,
+            panicking: record.panicking,
+        };
+        self.history.record_sample(&record.workload.key, record.at, sample);
+        self.history.record(record);
     }
 
     /// The number of ready pods; `None` until they are listed.

@@ -8,6 +8,8 @@ use crate::external_metrics::value::{GROUP, VERSION};
 const HISTORY: &str = "history";
 const OBJECT_GROUP: &str = object_metrics::GROUP;
 const OBJECT_VERSION: &str = object_metrics::VERSION;
+/// One more than the longest path has, of a metric of an object.
+const MAX_SEGMENTS: usize = 9;
 
 /// The endpoint that a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,88 +122,70 @@ impl<'a> Route<'a> {
 
     pub(super) fn parse(path: &'a str) -> Self {
         let path = path.strip_suffix('/').unwrap_or(path);
-        let mut segments = path.split('/').skip(1);
-        let mut next = || segments.next();
-        match [next(), next(), next(), next(), next(), next(), next()] {
-            [Some("readyz"), None, ..] => Self::Probe(Probe::Ready),
-            [Some("livez" | "healthz"), None, ..] => Self::Probe(Probe::Live),
-            [Some("apis"), None, ..] => Self::Groups,
-            [Some("apis"), Some(GROUP), None, ..] => Self::Group,
-            [Some("apis"), Some(GROUP), Some(VERSION), None, ..] => Self::Resources,
-            [Some("apis"), Some(GROUP), Some(VERSION), Some(HISTORY), None, ..] => {
-                Self::HistoryList { namespace: None }
+        let segments: Vec<_> = path.split('/').skip(1).take(MAX_SEGMENTS).collect();
+        match segments[..] {
+            ["readyz"] => Self::Probe(Probe::Ready),
+            ["livez" | "healthz"] => Self::Probe(Probe::Live),
+            ["apis"] => Self::Groups,
+            ["apis", GROUP, ref rest @ ..] => Self::of_group(rest),
+            ["apis", OBJECT_GROUP, ref rest @ ..] => Self::of_object_group(rest),
+            ["openapi", ref rest @ ..] => Self::open_api(rest),
+            ["why", namespace, name] if ![namespace, name].contains(&"") => Self::Why { namespace, name },
+            _ => Self::Other,
+        }
+    }
+
+    fn of_group(rest: &[&'a str]) -> Self {
+        match *rest {
+            [] => Self::Group,
+            [VERSION] => Self::Resources,
+            [VERSION, HISTORY] => Self::HistoryList { namespace: None },
+            [VERSION, "namespaces", namespace, ref rest @ ..] if !namespace.is_empty() => {
+                Self::of_namespace(namespace, rest)
             }
-            [
-                Some("apis"),
-                Some(GROUP),
-                Some(VERSION),
-                Some("namespaces"),
-                Some(namespace),
-                Some(HISTORY),
-                None,
-            ] if !namespace.is_empty() => Self::HistoryList { namespace: Some(namespace) },
-            [
-                Some("apis"),
-                Some(GROUP),
-                Some(VERSION),
-                Some("namespaces"),
-                Some(namespace),
-                Some(HISTORY),
-                Some(name),
-            ] if !namespace.is_empty() && !name.is_empty() && next().is_none() => {
-                Self::History { namespace, name }
+            _ => Self::Other,
+        }
+    }
+
+    fn of_namespace(namespace: &'a str, rest: &[&'a str]) -> Self {
+        match *rest {
+            [HISTORY] => Self::HistoryList { namespace: Some(namespace) },
+            [metric] if !metric.is_empty() => Self::Metric { namespace, metric },
+            [_, ""] => Self::Other,
+            [HISTORY, name] => Self::History { namespace, name },
+            ["why", name] => Self::Why { namespace, name },
+            ["trace", name] => Self::Trace { namespace, name },
+            _ => Self::Other,
+        }
+    }
+
+    fn of_object_group(rest: &[&'a str]) -> Self {
+        match *rest {
+            [] => Self::ObjectGroup,
+            [OBJECT_VERSION] => Self::ObjectResources,
+            [OBJECT_VERSION, "namespaces", namespace, resource, name, metric]
+                if ![namespace, name, metric].contains(&"") =>
+            {
+                let described = DescribedResource::parse(resource);
+                described.map_or(Self::Other, |described| Self::ObjectMetric {
+                    namespace,
+                    described,
+                    name,
+                    metric,
+                })
             }
-            [
-                Some("apis"),
-                Some(GROUP),
-                Some(VERSION),
-                Some("namespaces"),
-                Some(namespace),
-                Some(metric),
-                None,
-            ] if !namespace.is_empty() && !metric.is_empty() => Self::Metric { namespace, metric },
-            [Some("apis"), Some(OBJECT_GROUP), None, ..] => Self::ObjectGroup,
-            [Some("apis"), Some(OBJECT_GROUP), Some(OBJECT_VERSION), None, ..] => Self::ObjectResources,
-            [
-                Some("apis"),
-                Some(OBJECT_GROUP),
-                Some(OBJECT_VERSION),
-                Some("namespaces"),
-                Some(namespace),
-                Some(resource),
-                Some(name),
-            ] => match (next(), next(), DescribedResource::parse(resource)) {
-                (Some(metric), None, Some(described)) if ![namespace, name, metric].contains(&"") => {
-                    Self::ObjectMetric { namespace, described, name, metric }
-                }
-                _ => Self::Other,
-            },
-            [Some("openapi"), Some("v2"), None, ..] => Self::OpenApi2,
-            [Some("openapi"), Some("v3"), None, ..] => Self::OpenApi,
-            [Some("openapi"), Some("v3"), Some("apis"), Some(group), Some(version), None, ..] => {
+            _ => Self::Other,
+        }
+    }
+
+    fn open_api(rest: &[&'a str]) -> Self {
+        match *rest {
+            ["v2"] => Self::OpenApi2,
+            ["v3"] => Self::OpenApi,
+            ["v3", "apis", group, version] => {
                 let described =
                     ApiGroup::ALL.into_iter().find(|it| (it.name(), it.version()) == (group, version));
                 described.map_or(Self::Other, Self::OpenApiOf)
-            }
-            [Some("why"), Some(namespace), Some(name), None, ..]
-                if !namespace.is_empty() && !name.is_empty() =>
-            {
-                Self::Why { namespace, name }
-            }
-            [
-                Some("apis"),
-                Some(GROUP),
-                Some(VERSION),
-                Some("namespaces"),
-                Some(namespace),
-                Some(report @ ("why" | "trace")),
-                Some(name),
-            ] if !namespace.is_empty() && !name.is_empty() && next().is_none() => {
-                if report == "why" {
-                    Self::Why { namespace, name }
-                } else {
-                    Self::Trace { namespace, name }
-                }
             }
             _ => Self::Other,
         }

@@ -77,6 +77,30 @@ impl std::fmt::Debug for ClusterCache {
 }
 
 impl ClusterCache {
+    /// The objects of these stores, and none of the other kinds.
+    pub(super) fn new(
+        hpas: Store<Decoded<HorizontalPodAutoscaler>>,
+        autoscalers: Store<Decoded<PodAutoscaler>>,
+        serverless_services: Store<Decoded<ServerlessService>>,
+        leases: PortLeases,
+    ) -> Self {
+        Self {
+            hpas,
+            autoscalers,
+            metrics: TrimmedStore::default(),
+            serverless_services,
+            services: TrimmedStore::default(),
+            slices: SliceIndex::default(),
+            deployments: TrimmedStore::default(),
+            stateful_sets: TrimmedStore::default(),
+            leases,
+            abandoned_targets: AbandonedTargets::default(),
+            hpas_by_target: ReverseIndex::default(),
+            workloads_by_target: ReverseIndex::default(),
+            workloads_by_service: ReverseIndex::default(),
+        }
+    }
+
     /// The HPA of a workload.
     pub fn hpa(&self, key: &Key) -> Option<Arc<HorizontalPodAutoscaler>> {
         get(&self.hpas, &key.namespace, &key.name)?.0.as_ref().ok().cloned()

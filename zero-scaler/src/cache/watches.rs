@@ -24,13 +24,11 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::cache::abandoned_targets::AbandonedTargets;
 use crate::cache::cached_target::CachedTarget;
 use crate::cache::cluster_cache::{ClusterCache, CollectedMetric};
 use crate::cache::port_leases::PortLeases;
-use crate::cache::reverse_index::ReverseIndex;
 use crate::cache::service::Service;
-use crate::cache::slice_index::{SliceIndex, service_of};
+use crate::cache::slice_index::service_of;
 use crate::cache::trimmed_store::TrimmedStore;
 use crate::cache::work_queue::WorkQueues;
 use crate::clock::now;
@@ -67,21 +65,8 @@ pub fn watches(
     let (hpas, hpa_writer) = reflector::store();
     let (autoscalers, autoscaler_writer) = reflector::store();
     let (serverless_services, sks_writer) = reflector::store();
-    let cache = Arc::new(ClusterCache {
-        hpas,
-        autoscalers,
-        metrics: TrimmedStore::default(),
-        serverless_services,
-        services: TrimmedStore::default(),
-        slices: SliceIndex::default(),
-        deployments: TrimmedStore::default(),
-        stateful_sets: TrimmedStore::default(),
-        leases: PortLeases::new(ports_per_namespace),
-        abandoned_targets: AbandonedTargets::default(),
-        hpas_by_target: ReverseIndex::default(),
-        workloads_by_target: ReverseIndex::default(),
-        workloads_by_service: ReverseIndex::default(),
-    });
+    let leases = PortLeases::new(ports_per_namespace);
+    let cache = Arc::new(ClusterCache::new(hpas, autoscalers, serverless_services, leases));
     let links =
         Arc::new(Links { cache: cache.clone(), queues, system_namespace: system_namespace.to_owned() });
     let kinds = Kinds { client, links, metrics, readiness };
