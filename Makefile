@@ -1,4 +1,4 @@
-# Builds, tests and runs Rouse: `make help`. The first build takes half an hour; all caches are outside of the tree.
+# Builds, tests and runs Rouse: `make help`. docs/testing.md has how long each target takes. All caches are outside of the tree.
 
 ROUSE_CACHE ?= $(HOME)/.cache/rouse
 export ROUSE_CACHE
@@ -236,7 +236,7 @@ $(HELM): chart/tests/go.mod
 	@mkdir -p $(dir $@)
 	cd chart/tests && go build -o $@ helm.sh/helm/v4/cmd/helm
 
-# Not a part of `make test`, for the optimized build for a second architecture takes 20 minutes. The key is made for the test.
+# Not a part of `make test`, because it builds for a second architecture. The key is made for the test.
 .PHONY: test-release
 test-release: export RELEASE := $(ROUSE_CACHE)/release/test
 test-release: export PACK_FLAGS := --allow-changes
@@ -263,22 +263,22 @@ bench: ## Measure the cost of a report, a decision and a request, and check the 
 
 .PHONY: bench-proxies
 bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static
-bench-proxies: binaries ## Compare queue-proxy and activator with nginx, haproxy and Envoy (9 minutes; ARGS=--quick for a short run)
+bench-proxies: binaries ## Compare queue-proxy and activator with nginx, haproxy and Envoy (ARGS=--quick for a short run)
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- \
 	  --queue-proxy $(BINARIES)/queue-proxy --activator $(BINARIES)/activator $(ARGS)
 
 .PHONY: scale
-scale: binaries ## Measure the metrics-adapter with up to 10,000 workloads (7 minutes; ARGS="--workloads 100" for a short run)
+scale: binaries ## Measure the metrics-adapter with up to 10,000 workloads (ARGS="--workloads 100" for a short run)
 	cargo build --release --locked --package scale
 	$(CARGO_TARGET_DIR)/release/scale --metrics-adapter $(BINARIES)/metrics-adapter --cache $(ROUSE_CACHE) $(ARGS)
 
 .PHONY: scale-restarts
-scale-restarts: ## Check the metrics of 200 HPAs while two metrics-adapters are replaced (4 minutes)
+scale-restarts: ## Check the metrics of 200 HPAs while two metrics-adapters are replaced
 	@$(MAKE) scale ARGS=--restarts
 
 .PHONY: scale-without-sidecars
 scale-without-sidecars: export RUSTFLAGS := -C target-feature=+crt-static
-scale-without-sidecars: binaries ## Measure two activators that carry 200 workloads without sidecars at 50 requests/s each (3 minutes)
+scale-without-sidecars: binaries ## Measure two activators that carry 200 workloads without sidecars at 50 requests/s each
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(BINARIES)/activator --without-sidecars 200 $(ARGS)
 
 .PHONY: bench-held
@@ -289,7 +289,7 @@ bench-held: binaries ## Measure the activator's memory with held requests, and h
 # The shipped binaries, with an API server in memory.
 .PHONY: scale-controller
 scale-controller: export RUSTFLAGS := -C target-feature=+crt-static
-scale-controller: binaries ## Measure the zero-scaler with 100, 1,000 and 10,000 workloads, without a cluster (2 minutes)
+scale-controller: binaries ## Measure the zero-scaler with 100, 1,000 and 10,000 workloads, without a cluster
 	cargo run --release --locked --target $(HOST) --package scale-controller -- \
 	  --zero-scaler $(BINARIES)/zero-scaler --activator $(BINARIES)/activator $(ARGS)
 
@@ -341,9 +341,9 @@ test-system: images cluster-ready $(CHROMEDRIVER) ## Run the system tests on two
 test-system-long: ## The same with the tests that take minutes each
 	@$(MAKE) test-system SKIP_LONG=
 
-# Not a part of `make test`, for a second cluster takes another minute.
+# Not a part of `make test`, because it starts a second cluster.
 .PHONY: test-nodes
-test-nodes: images cluster-ready ## Test on a cluster of three nodes in three zones, of which one is lost (5 minutes)
+test-nodes: images cluster-ready ## Test on a cluster of three nodes in three zones, of which one is lost
 	$(LINTING_CARGO) test $(ALL) --test nodes --no-run
 	tests/system/on-cluster rouse-nodes --nodes 3 --zones a,b,c -- $(LINTING_CARGO) test $(ALL) --test nodes -- --ignored --nocapture --test-threads 1
 
@@ -361,10 +361,10 @@ test-install-short: UP_FLAGS ?= --nodes 2 --zones a,b
 test-install-short: ## Test a release of Helm alone, on two nodes
 	@$(MAKE) test-install ARGS=release UP_FLAGS="$(UP_FLAGS)"
 
-# Not a part of `make test`: the first run builds KEDA, for an hour on two cores.
+# Not a part of `make test`, because the first run builds KEDA.
 .PHONY: test-keda
 test-keda: export KEDA := $(KEDA)
-test-keda: $(KEDA)/kustomization.yaml ## Test beside KEDA 2.21 on one cluster: each scales its own workloads (7 minutes)
+test-keda: $(KEDA)/kustomization.yaml ## Test beside KEDA 2.21 on one cluster: each scales its own workloads
 	@$(MAKE) test-install ARGS=beside_keda
 
 $(KEDA)/kustomization.yaml: tests/system/keda/build tests/system/keda/kustomization.yaml | $(CLUSTER)
@@ -373,7 +373,7 @@ $(KEDA)/kustomization.yaml: tests/system/keda/build tests/system/keda/kustomizat
 # The images of the version FROM are built once, in a folder of their own.
 export PREVIOUS = $(ROUSE_CACHE)/previous/$(FROM)
 .PHONY: test-upgrade
-test-upgrade: previous ## Test the upgrade from the version FROM=TAG and back, and each part alone at this version (30 minutes)
+test-upgrade: previous ## Test the upgrade from the version FROM=TAG and back, and each part alone at this version
 	@$(MAKE) test-install ARGS=from_previous UP_FLAGS="--nodes 2 --zones a,b"
 
 .PHONY: previous
@@ -387,7 +387,7 @@ $(PREVIOUS)/images/zero-scaler.tar: | $(CLUSTER)
 	$(MAKE) --directory $(PREVIOUS)/source images VERSION=0.0.0-previous \
 	  CARGO_TARGET_DIR=$(PREVIOUS)/target IMAGES=$(PREVIOUS)/images CLUSTER=$(CLUSTER)
 
-# A release of Helm, and the system tests, on one version after another. The first run builds each Kubernetes, for nine minutes each.
+# A release of Helm, and the system tests, on one version after another. The first run builds each Kubernetes.
 KUBERNETES_VERSIONS ?= 1.37 1.36 1.35 1.34 1.33
 .PHONY: test-versions
 test-versions: ## Test on two nodes of each of KUBERNETES_VERSIONS (1.37 1.36 1.35 1.34 1.33), and write the table of versions in docs
@@ -395,7 +395,7 @@ test-versions: ## Test on two nodes of each of KUBERNETES_VERSIONS (1.37 1.36 1.
 
 # A minute for each attack. Unoptimized, because the load comes from a pod.
 .PHONY: test-hostile
-test-hostile: images cluster-ready ## Attack every port on a cluster while a victim has load (20 minutes; ARGS=--short for 2)
+test-hostile: images cluster-ready ## Attack every port on a cluster while a victim has load (ARGS=--short for some seconds each)
 	$(LINTING_CARGO) build $(ALL) --bin hostile
 	tests/system/on-cluster rouse-hostile -- $(CARGO_TARGET_DIR)/debug/hostile $(ARGS)
 
@@ -406,7 +406,7 @@ test-hostile-short: ## The same by fewer connections, each attack for some secon
 # With the HPA at its stock period. ARGS=--help lists the scenarios and their lengths. Killed containers start again at once. The node
 # stays ready without the API server: Kubernetes would take all its pods out of service when that is back.
 .PHONY: soak
-soak: images cluster-ready ## Run long scenarios on a cluster and check their bounds (2.5 hours; ARGS='--only crowd,wakes --wakes 10')
+soak: images cluster-ready ## Run long scenarios on a cluster and check their bounds (ARGS='--only crowd,wakes --wakes 10')
 	cargo build --release --locked --package system-tests --bin soak
 	tests/system/on-cluster rouse-soak --component-arg kubelet=--config-dir=$(CURDIR)/tests/system/kubelet \
 	  --component-arg kube-controller-manager=--node-monitor-grace-period=10m -- $(CARGO_TARGET_DIR)/release/soak $(ARGS)
