@@ -30,7 +30,8 @@ pub const ACCEPTED_CONFIG_MAP: &str = "config-autoscaler-accepted";
 /// The zero-scaler then scales all workloads from zero and leads their Services to pods.
 pub const UNINSTALL: &str = "autoscaling.rouse.dev/uninstall";
 
-/// Pod label that requests the sidecar (value `"true"`). All components select pods by it.
+/// Pod label that requests the sidecar (value `"true"`). The components watch labelled pods of the
+/// whole cluster, and other pods only in the namespaces of workloads without a sidecar.
 pub const INJECT_LABEL: &str = "autoscaling.rouse.dev/inject";
 /// Label of all objects that zero-scaler creates; its value is the name of the workload.
 pub const WORKLOAD_LABEL: &str = "autoscaling.rouse.dev/workload";
@@ -52,7 +53,7 @@ pub const NO_METRIC: &str = "none";
 /// Annotation on an HPA with that value: the Service, which no metric names.
 pub const SERVICE: &str = "autoscaling.rouse.dev/service";
 
-/// Annotation on an HPA and on pods: requests that are no load, as
+/// Annotation on an HPA and on pods: requests that are not load, as
 /// [`NoWakeRules`](crate::settings::NoWakeRules).
 pub const NO_WAKE: &str = "autoscaling.rouse.dev/no-wake";
 
@@ -76,9 +77,9 @@ pub const OBJECTIVE_PARAMETER: &str = "objective-micros";
 /// [`WAIT_FOR_DRAIN_PATH`] for the preStop hooks of sidecar and app. For TCP workloads, activators send probes and tunneled connections
 /// ([`TUNNEL_PATH`]) to it.
 pub const QUEUE_PROXY_ADMIN_PORT: u16 = 8022;
-/// Names of those two ports in the sidecar's container.
+/// Name of [`QUEUE_PROXY_STATS_PORT`] in the sidecar's container.
 pub const QUEUE_PROXY_STATS_PORT_NAME: &str = "queue-stats";
-/// See [`QUEUE_PROXY_STATS_PORT_NAME`].
+/// Name of [`QUEUE_PROXY_ADMIN_PORT`] in the sidecar's container.
 pub const QUEUE_PROXY_ADMIN_PORT_NAME: &str = "queue-admin";
 /// Path on the sidecar's admin port that begins a drain, by POST from the pod itself.
 pub const START_DRAIN_PATH: &str = "/start-drain";
@@ -90,7 +91,7 @@ pub const LEASED_PORTS: std::ops::RangeInclusive<u16> = 20000..=29999;
 /// Port on which metrics-adapter and zero-scaler receive pushes of activators, and on which
 /// metrics-adapter streams decisions.
 pub const STATS_PORT: u16 = 8080;
-/// Name of [`STATS_PORT`] in the Services. Clients look up the port by it in EndpointSlices.
+/// Name of [`STATS_PORT`] in the Services. Clients find the port by this name in EndpointSlices.
 pub const STATS_PORT_NAME: &str = "stats";
 /// Path of the activators' push websocket, on metrics-adapter and on zero-scaler.
 pub const PUSH_PATH: &str = "/push";
@@ -131,10 +132,10 @@ pub const PROBE_ACTIVATOR: &str = "activator";
 /// Probe of a queue-proxy. Response: 200 and body `queue-proxy` once the app accepts requests (the
 /// probe is held until then), 503 while queue-proxy drains.
 pub const PROBE_QUEUE_PROXY: &str = "queue-proxy";
-/// Set by an activator on all that it sends to a queue-proxy: the UID of the pod that it means, from
-/// its watch of pods. A pod without credentials cannot read the UID of another pod, so the
-/// queue-proxy counts requests with its own pod's UID as proxied, and others as direct. One for
-/// another pod's UID, which had the address before, gets 421 with [`MISDIRECTED_HEADER`].
+/// Set by an activator on all that it sends to a queue-proxy: the UID of the pod that it means,
+/// from its watch of pods. A pod without credentials cannot read the UID of another pod, so the
+/// queue-proxy counts requests with its own pod's UID as proxied, and others as direct. A request
+/// for another pod's UID, which had the address before, gets 421 with [`MISDIRECTED_HEADER`].
 pub const PROXIED_HEADER: &str = "rouse-proxied";
 /// Value of [`PROXIED_HEADER`] of activators 0.1.0, which sent no UID.
 pub const PROXIED_WITHOUT_UID: &str = PROBE_ACTIVATOR;
@@ -142,10 +143,10 @@ pub const PROXIED_WITHOUT_UID: &str = PROBE_ACTIVATOR;
 pub const MISDIRECTED_HEADER: &str = "rouse-misdirected";
 /// `namespace/name` of the workload, in an activator's response to a probe.
 pub const WORKLOAD_HEADER: &str = "rouse-workload";
-/// Header of the retries of a waiting page, and of an activator's response that asks for another
-/// one. In a browser, so clients may send it.
+/// Header of the retries of a waiting page, and of an activator's response that requests another
+/// retry. In a browser, so clients may send it.
 pub const WAITING_PAGE_HEADER: &str = "rouse-waiting-page";
-/// Every header that is no app's. Both proxies remove those of clients.
+/// The headers that Rouse sends between its parts. Both proxies remove them from clients' requests.
 pub const INTERNAL_HEADERS: [&str; 6] = [
     ACTIVATOR_HEADER,
     PROBE_HEADER,

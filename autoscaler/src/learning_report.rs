@@ -22,7 +22,6 @@ const CHANGE: f64 = 0.01;
 pub struct LearningReport {
     /// What happens with the learned target.
     pub mode: LearnTarget,
-    /// The user's target.
     pub user_target: f64,
     /// The learned one: in force with [`LearnTarget::Apply`], else recommended.
     pub target: f64,

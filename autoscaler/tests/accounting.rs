@@ -103,7 +103,7 @@ fn report_until(shared: &Shared, over: &AtomicBool) -> Vec<RequestStatsReport> {
     }
 }
 
-/// Sends this thread's requests. Returns the exact totals of all of them and of the proxied ones.
+/// Sends this thread's requests. Returns the exact totals of all requests and of the proxied ones.
 fn send_requests(shared: &Shared, mut random: Random) -> (Exact, Exact) {
     let (mut all, mut of_proxied) = (Exact::default(), Exact::default());
     let mut end = |random: &mut Random, request: &Request| {

@@ -37,7 +37,7 @@ fn decisions_on_pods_without_sidecar_agree_with_knative() {
     });
 }
 
-/// Replays all traces, with each line replaced by those that `change` makes of it.
+/// Replays all traces, with each line replaced by the lines that `change` makes of it.
 fn replay_all(change: impl Fn(Value) -> Vec<Value>) {
     let traces: Vec<_> = files().into_iter().filter(|path| name(path).ends_with(".trace.ndjson")).collect();
     assert!(traces.len() >= 24, "{} traces", traces.len());

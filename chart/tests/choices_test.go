@@ -59,7 +59,7 @@ func TestImagesEqualKustomize(t *testing.T) {
 	assertEqual(t, got, want)
 }
 
-// The webhook's sidecar has the same values as that of the policy.
+// The webhook's sidecar has the same values as the policy's.
 func TestWebhookAddsTheSidecarOfTheValues(t *testing.T) {
 	image, resources := "{repository: team/sidecar, digest: \""+digest+"\"}", "{requests: {cpu: 1500m, memory: 1.5Gi}, limits: {memory: 64Mi}}"
 	values := "{image: {registry: localhost:5000}, sidecar: {injection: webhook, image: " + image + ", resources: " + resources + "}}"

@@ -138,7 +138,7 @@ func readValues(t *testing.T) map[string]any {
 	return parsed(t, string(lines)).(map[string]any)
 }
 
-// leaves are the paths of all values that are no maps, or empty ones.
+// leaves are the paths of all values that are not maps, or are empty maps.
 func leaves(values map[string]any, prefix string) []string {
 	var paths []string
 	for key, value := range values {

@@ -1,7 +1,7 @@
-//! The field `noWake` of a PodAutoscaler and a ServerlessService: requests that are no load.
+//! The field `noWake` of a PodAutoscaler and a ServerlessService: requests that are not load.
 //!
-//! Users write it, or the annotations `no-wake` and `no-wake-response`. zero-scaler copies it to the
-//! ServerlessService, where activators read it. Its texts are those of the annotations.
+//! Users write it, or the annotations `no-wake` and `no-wake-response`. zero-scaler copies it to
+//! the ServerlessService, where activators read it. Its texts have the format of the annotations.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

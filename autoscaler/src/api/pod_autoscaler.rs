@@ -95,8 +95,8 @@ pub struct PodAutoscalerSpec {
     #[schemars(schema_with = "sidecar_schema")]
     pub sidecar: Option<SidecarMode>,
     /// Labels of the pods that get the requests of a Service without selector. Default: the
-    /// annotation `selector`, else the selector that the Service had, else that of the scale target.
-    /// A Service with a selector uses its own.
+    /// annotation `selector`, else the selector that the Service had, else the selector of the
+    /// scale target. A Service with a selector uses its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "labels_schema")]
     pub selector: Option<BTreeMap<String, String>>,
@@ -314,7 +314,7 @@ impl PodAutoscalerSpec {
     }
 
     /// Whether a target is learned for the workload: from what queue-proxies observe, or activators
-    /// where there are none. Another autoscaler has no use for it.
+    /// where pods have no queue-proxy. It has no effect with another autoscaler.
     pub fn learns(&self, settings: &Settings) -> bool {
         self.scaler != Scaler::Other && settings.learns(self.metric_name(settings))
     }

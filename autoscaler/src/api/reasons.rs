@@ -20,7 +20,6 @@ pub struct ReasonDescription {
     pub reason: &'static str,
     /// Where it appears: conditions as `Kind/Type`, events as `event on Kind`.
     pub place: &'static str,
-    /// What it means.
     pub meaning: &'static str,
     /// What to do about it; empty where nothing is wrong.
     pub fix: &'static str,
@@ -145,12 +144,12 @@ reasons! {
     // The pods.
     SidecarMissing: "PodAutoscaler/Ready", "The pods have no sidecar, so their requests are not counted.",
         "Label the pod template with autoscaling.rouse.dev/inject: \"true\", install the admission policy or the webhook for the sidecar, and restart the pods.";
-    PodsNotSelected: "PodAutoscaler/Ready", "Pods of the target are ready, and the Service selects none of them, so they get no requests.",
+    PodsNotSelected: "PodAutoscaler/Ready", "Pods of the target are ready, and the Service does not select them, so they get no requests.",
         "Give the target's pod template the labels that the Service selects, or correct the selector.";
     ProtocolMismatch: "PodAutoscaler/Ready", "A Service port's appProtocol and the pods' sidecars disagree on the protocol.",
         "Annotate the pods with autoscaling.rouse.dev/protocol, or change the port's appProtocol.";
     ContainerConcurrencyMismatch: "PodAutoscaler/Degraded, event on PodAutoscaler",
-        "container-concurrency of the HPA or PodAutoscaler differs from that of the pods.",
+        "container-concurrency of the HPA or PodAutoscaler differs from the pods' container-concurrency.",
         "Set both to the same number; the pods need a restart.";
     NoWakeMismatch: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "The rules of no-wake differ between the HPA or PodAutoscaler and the pods, so requests that one of the two counts keep the workload above zero.",
@@ -159,7 +158,7 @@ reasons! {
         "A container of the pods declares a port on which their sidecar listens (by default 8012, 8022 and 9090), so one of the two does not start.",
         "Choose another port for the sidecar by the annotation that the message names, let the app listen on another port, or annotate the HPA with autoscaling.rouse.dev/sidecar: \"false\" and remove the label inject.";
     InvalidSidecarPort: "PodAutoscaler/Degraded, event on PodAutoscaler",
-        "An annotation of the pods that chooses a port of their sidecar is no port, or two ports are the same, so no pod starts.",
+        "An annotation of the pods that chooses a port of their sidecar is not a port, or two ports are the same, so no pod starts.",
         "Annotate the pods with sidecar-port, sidecar-admin-port and sidecar-stats-port as three different ports, or remove them.";
     HostNetwork: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "The pods have hostNetwork: true and a sidecar, which has ports of their node: a node fits one such pod.",
@@ -178,8 +177,8 @@ reasons! {
     // The scale target.
     TargetNotFound: "PodAutoscaler/Ready", "The object that scaleTargetRef names does not exist.", "Create it, or correct scaleTargetRef.";
     TargetChanged: "PodAutoscaler/Ready", "The target changed between read and write.", "";
-    UnknownTargetKind: "PodAutoscaler/Ready", "The cluster has no such kind.", "Correct scaleTargetRef, or install the definition of that kind.";
-    TargetNotScalable: "PodAutoscaler/Ready", "The kind of the target has no scale subresource: a DaemonSet or a Job, for example.", "Name a Deployment, a StatefulSet or another kind with one in scaleTargetRef.";
+    UnknownTargetKind: "PodAutoscaler/Ready", "The cluster has no such kind.", "Correct scaleTargetRef, or install the definition of the kind.";
+    TargetNotScalable: "PodAutoscaler/Ready", "The kind of the target has no scale subresource: a DaemonSet or a Job, for example.", "Name a Deployment, a StatefulSet or another kind with a scale subresource in scaleTargetRef.";
     TargetUnreadable: "PodAutoscaler/Ready", "The target's /scale could not be read.", "The message has the error of the API server.";
     TargetTaken: "PodAutoscaler/Ready", "Another workload scales the same target.", "Delete one of the two.";
     NoSelector: "PodAutoscaler/Ready", "The target's /scale has no status.selector.", "Set subresources.scale.labelSelectorPath in its CustomResourceDefinition.";
@@ -190,7 +189,7 @@ reasons! {
 
     // The HPA.
     Accepted: "PodAutoscaler/HPAAccepted", "The HPA is followed.", "";
-    HPAUndecodable: "PodAutoscaler/HPAAccepted", "The HPA of this name does not fit the types of this version of Rouse; nothing of it is applied.", "Correct the field that the message names, or upgrade Rouse.";
+    HPAUndecodable: "PodAutoscaler/HPAAccepted", "The HPA of this name does not fit the types of this version of Rouse; none of its fields is applied.", "Correct the field that the message names, or upgrade Rouse.";
     HPANotFound: "PodAutoscaler/HPAAccepted", "No HPA of this name writes sizes above zero.", "Create one, or set spec.scaler to Direct.";
     NoMetric: "PodAutoscaler/HPAAccepted", "The HPA of this name has no metric of Rouse.", "Add the metric, annotate the HPA with metric: none, or delete the PodAutoscaler.";
     MultipleMetrics: "PodAutoscaler/HPAAccepted, event on HPA", "The HPA has several metrics of Rouse, or one beside the annotation metric: none.", "Keep one of concurrency, requests-per-second, desired-replicas and that annotation.";
@@ -214,7 +213,7 @@ reasons! {
     ScaledBesideLostNode: "event on PodAutoscaler", "A pod more was written, because the node of all pods does not respond.", "";
     Scaled: "event on PodAutoscaler", "A size was written for a workload without HPA.", "";
     ScaleConflict: "event on PodAutoscaler", "Another controller reverts the sizes that are written in a panic.", "Find it in the managed fields of the target, and stop it.";
-    SlowWake: "event on PodAutoscaler", "A request was held for long; the message has the parts of that time.", "See docs/troubleshooting.md, \"A wake is slow\".";
+    SlowWake: "event on PodAutoscaler", "A request was held for long; the message has the parts of the time.", "See docs/troubleshooting.md, \"A wake is slow\".";
     RoutedToActivators: "event on PodAutoscaler", "Requests go through activators now.", "";
     RoutedToPods: "event on PodAutoscaler", "Requests go to the pods now.", "";
 

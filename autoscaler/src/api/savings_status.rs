@@ -1,7 +1,7 @@
 //! SavingsStatus: the savings of a workload in the status of its PodAutoscaler, from which the
 //! account continues after a restart.
 //!
-//! The totals are those of the phases that are over. A reader adds the present one
+//! The totals are of the phases that are over. A reader adds the present one
 //! ([`SavingsStatus::at`]), so a workload at zero needs no writes.
 
 use jiff::Timestamp;

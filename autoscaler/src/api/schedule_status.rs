@@ -15,7 +15,7 @@ use crate::settings::ScheduledMinimum;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleStatus {
-    /// Smallest size now; 0 is no bound.
+    /// Smallest size now; 0 means no bound.
     #[schemars(range(min = 0, max = 2_147_483_647))]
     pub minimum: i32,
     /// When the smallest size changes; absent if it never does.

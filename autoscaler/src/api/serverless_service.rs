@@ -82,8 +82,8 @@ pub struct ServerlessServiceSpec {
     /// Whether activators give browsers a page while there is no pod.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waiting_page: bool,
-    /// Timeouts that activators apply to requests. Set if the pods have no queue-proxy, which
-    /// otherwise applies those of its pod.
+    /// Timeouts that activators apply to requests. Set if the pods have no queue-proxy, which would
+    /// apply the timeouts of its pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<RequestTimeouts>,
     /// What activators observe of each pod, for a target that is learned. Set if the pods have no
@@ -116,8 +116,8 @@ impl SelectorSource {
     }
 }
 
-/// Timeouts of requests, in milliseconds from the time at which the request is sent to a pod; 0 is
-/// none.
+/// Timeouts of requests, in milliseconds from the time at which the request is sent to a pod; 0
+/// means no timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestTimeouts {
@@ -139,7 +139,8 @@ pub struct RequestTimeouts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodObservation {
-    /// The latency objective in microseconds, against which they count misses; 0 is none.
+    /// The latency objective in microseconds, against which they count misses; 0 means no
+    /// objective.
     #[serde(default)]
     #[schemars(range(min = 0, max = 4_294_967_295_u32))]
     pub objective_micros: u32,

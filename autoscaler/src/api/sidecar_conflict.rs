@@ -23,9 +23,7 @@ pub enum SidecarConflict {
     InvalidPorts(SidecarPortsError),
     /// A container declares a port of the sidecar.
     Port {
-        /// The container.
         container: String,
-        /// The port.
         port: u16,
         /// The annotation that chooses another one for the sidecar.
         annotation: &'static str,

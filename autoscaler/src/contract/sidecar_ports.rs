@@ -34,7 +34,7 @@ pub struct SidecarPorts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SidecarPortsError {
     /// The value of an annotation is not a number from 1 to 65535.
-    #[error("annotation {0} is no port from 1 to 65535")]
+    #[error("annotation {0} is not a port from 1 to 65535")]
     Invalid(&'static str),
     /// Two of the three are the same.
     #[error("two ports of the sidecar have the number {0}")]
@@ -74,7 +74,7 @@ impl SidecarPorts {
         }
     }
 
-    /// Whether a sidecar can listen on all of them.
+    /// Whether a sidecar can listen on all three ports.
     ///
     /// # Errors
     /// When one is invalid, or two are the same.
@@ -89,7 +89,7 @@ impl SidecarPorts {
         }
     }
 
-    /// All of them.
+    /// The three ports.
     pub fn all(&self) -> [u16; 3] {
         [self.traffic, self.admin, self.stats]
     }
@@ -104,7 +104,7 @@ impl SidecarPorts {
     }
 
     /// Where activators send requests of a protocol. On the admin port, the sidecar can distinguish
-    /// their TCP connections from those of clients.
+    /// activators' TCP connections from clients'.
     pub fn for_protocol(&self, protocol: Protocol) -> u16 {
         match protocol {
             Protocol::Http => self.traffic,

@@ -25,7 +25,6 @@ pub struct HistoryReport {
 pub struct TimedSample {
     /// Unix milliseconds.
     pub at: i64,
-    /// The sample.
     #[serde(flatten)]
     pub sample: Sample,
 }
@@ -40,9 +39,7 @@ pub struct CurrentSamples {
 /// The present state of one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CurrentSample {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// The metric of the load and the target.
     pub metric: String,

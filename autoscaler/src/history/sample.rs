@@ -111,7 +111,7 @@ impl PackedSample {
     }
 
     fn unpack(&self) -> Sample {
-        // Thousandths, as quantities have them; the digits behind them are those of the f32.
+        // Thousandths, as in quantities; further digits are rounding of the f32.
         let number = |value: f32| value.is_finite().then(|| (f64::from(value) * 1000.0).round() / 1000.0);
         Sample {
             load: number(self.load),

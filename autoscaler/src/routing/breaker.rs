@@ -16,7 +16,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-/// A concurrency limit with a bounded queue in front of it. Clones share one limit and one queue.
+/// A concurrency limit behind a bounded queue. Clones share one limit and one queue.
 #[derive(Clone)]
 pub struct Breaker {
     shared: Arc<Shared>,

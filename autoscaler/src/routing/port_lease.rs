@@ -19,7 +19,6 @@ use crate::routing::hash::hash;
 pub struct PortRequest<'a> {
     /// UID of the ServerlessService.
     pub uid: &'a str,
-    /// Ports of the Service.
     pub service_ports: &'a BTreeSet<u16>,
     /// Leases that the workload has.
     pub current: &'a BTreeMap<u16, u16>,
@@ -46,8 +45,8 @@ pub enum PortLeaseError {
     },
 }
 
-/// Leases an activator port for each Service port. A current lease is kept unless `is_taken` says
-/// that the workload may not have the port.
+/// Leases an activator port for each Service port. A current lease is kept unless `is_taken`
+/// reports that the workload may not have the port.
 ///
 /// # Errors
 /// If no port is free, or the quota is used up.

@@ -23,7 +23,6 @@ pub enum Proximity {
     Elsewhere,
     /// The same zone, on another node.
     SameZone,
-    /// The same node.
     SameNode,
 }
 

@@ -20,7 +20,7 @@
 //! 1. Each slot is held by one activator at a time: its owner, or the borrower.
 //! 2. An activator with waiting requests has sent `Want` to all peers.
 //!    [`settle`](SlotLending::settle) decrements the announced want with each borrowed slot. The
-//!    estimate can only be too low, and the effect of that is a redundant `Want`.
+//!    estimate can only be too low, which leads to a redundant `Want`.
 //! 3. An owner with a free slot and no waiting request lends the slot to a peer that wants it. A
 //!    borrower without a request for the slot returns it at once.
 //! 4. A slot that is unused while a request waits is thus in transit: in a `Lend` or in a `Return`.
@@ -98,7 +98,6 @@ pub enum SlotMessage<Pod> {
 pub struct WorkloadSlotMessage<Pod> {
     /// The workload that owns the slots.
     pub workload: Key,
-    /// The message.
     pub message: SlotMessage<Pod>,
 }
 

@@ -27,7 +27,6 @@ use crate::scaling::scale_to_zero::ActivePhase;
 pub struct ActiveCondition {
     /// Its status: True, Unknown or False.
     pub phase: ActivePhase,
-    /// Its reason.
     pub reason: ActiveReason,
 }
 

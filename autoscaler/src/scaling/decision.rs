@@ -12,12 +12,11 @@ use crate::stats::collection::WindowAverages;
 
 /// The newest valid result of the decider for one workload.
 ///
-/// There is no decision without data. If all sources of a workload are silent then no decision is
+/// There is no decision without data. While all sources of a workload are silent, no decision is
 /// sent, and the last one ages by its `decided_at`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
-    /// The workload.
     pub key: Key,
     /// Pods wanted, before minReplicas and maxReplicas; the zero-scaler or the HPA applies those.
     pub desired: u32,

@@ -5,8 +5,8 @@
 //! Rules and defaults are Knative's (`ResolveMetricTarget` in
 //! `pkg/reconciler/autoscaling/resources/target.go`).
 //!
-//! What surprises: the annotation `target` is what a pod can carry, and the utilization percentage
-//! of it is what the pod should carry. The target of an HPA is already the latter, because the HPA
+//! What surprises: the annotation `target` is what a pod can carry, and its utilization percentage
+//! is what the pod should carry. The target of an HPA is what a pod should carry, because the HPA
 //! divides by it.
 
 use crate::contract::metric_name::MetricName;
@@ -39,7 +39,7 @@ pub enum MetricTargetError {
 impl MetricTarget {
     /// The target of a workload without a given one.
     ///
-    /// `container_concurrency` is the number of requests that one pod serves at a time; 0 is no
+    /// `container_concurrency` is the number of requests that one pod serves at a time; 0 means no
     /// limit. It does not limit requests per second.
     pub fn resolve(metric: MetricName, container_concurrency: u32, settings: &Settings) -> Self {
         let limit = limit(metric, container_concurrency);
@@ -77,8 +77,8 @@ impl MetricTarget {
         Self { target, total: limit(metric, container_concurrency).unwrap_or_else(whole) }
     }
 
-    /// Another target of the same pods, as a learned one. The total changes in proportion, up to
-    /// `container_concurrency`, above which no pod serves requests; 0 is no limit.
+    /// Another target of the same pods, such as a learned target. The total changes in proportion,
+    /// up to `container_concurrency`, above which no pod serves requests; 0 means no limit.
     #[must_use]
     pub fn with_target(self, target: f64, container_concurrency: u32) -> Self {
         let most = limit(MetricName::Concurrency, container_concurrency).unwrap_or(f64::MAX);

@@ -14,7 +14,7 @@
 //!
 //! The result is rounded down, three times: a period at zero counts only from the end of the pods'
 //! termination grace period, the baseline is one pod even if minReplicas is larger, and the time in
-//! which pods start is subtracted for each of them, although one would have run anyway.
+//! which pods start is subtracted for each pod, although one would have run anyway.
 
 /// What one pod requests of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,6 @@ pub struct PodRequests {
 /// Resources over time; negative where starts took more than zero saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceTime {
-    /// Seconds of a pod.
     pub pod_seconds: i64,
     /// Seconds of a thousandth of a CPU.
     pub cpu_milli_seconds: i64,
@@ -83,7 +82,6 @@ pub struct SavingsObservation {
     pub wakes_on_request: bool,
     /// Ready pods.
     pub ready: u32,
-    /// What one pod requests.
     pub requests: PodRequests,
     /// The pods' termination grace period, in seconds.
     pub grace_seconds: i64,

@@ -18,9 +18,9 @@ use crate::settings::Settings;
 /// Size bounds of one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScaleBounds {
-    /// Smallest size; 0 is no bound.
+    /// Smallest size; 0 means no bound.
     min: u32,
-    /// Largest size; 0 is no bound.
+    /// Largest size; 0 means no bound.
     max: u32,
     /// Pods that must be ready once before the workload counts as initialized. 0: it may start at
     /// zero.

@@ -21,8 +21,8 @@
 //! - A workload above minReplicas is scaled down by the HPA (or by the zero-scaler for `Direct`)
 //!   before it goes to zero; there is no detour over 1. Only an unreachable workload goes to zero
 //!   from any size.
-//! - The maximum rate of scaling down does not keep pods from zero. With minReplicas of 2 or more the
-//!   decider would want half of the ready pods forever, because no writer removes any of them.
+//! - The maximum rate of scaling down does not keep pods from zero. With minReplicas of 2 or more
+//!   the decider would want half of the ready pods forever, because no writer removes a pod.
 //! - Grace counts from the moment at which activators were in the slices, not from the intention to
 //!   put them there. A long inactivity does not replace the time in Proxy.
 //! - The activator path probe is repeated right before the end, also with a target burst capacity

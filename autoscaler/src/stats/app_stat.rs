@@ -1,8 +1,8 @@
 //! The ends of requests in one reporting period of one pod: how long the app took.
 //!
 //! [`EndedRequests`](super::EndedRequests) counts them. The metrics-adapter passes them to the
-//! learned target. An activator reports those of pods without a sidecar. A sidecar of an app that does
-//! not use HTTP reports none, and older ones neither.
+//! learned target. For pods without a sidecar, an activator reports them. A sidecar of an app that
+//! does not use HTTP reports none.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! [`RequestProgress`](super::RequestProgress) in the queue-proxy or the activator. Output: an
 //! [`AppStat`] once a second.
 //!
-//! The law: completions, errors and misses of all reports are the events of that kind, and the
+//! The law: completions, errors and misses of all reports are the events of each kind, and the
 //! seconds are the sum of their times to the nanosecond. Errors and misses together never exceed
 //! the completions, because one request is at most one of the two.
 //!

@@ -15,10 +15,10 @@ use super::RequestEnd;
 /// How far a request is in the app.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RequestProgress {
-    /// The app did not receive it, or the rest is no response: it has no end.
+    /// The app did not receive the request, or the rest is not a response: no end is counted.
     #[default]
     Untimed,
-    /// The app has it. There is no response yet.
+    /// The app has the request, and has not responded yet.
     Sent,
     /// The response is not complete.
     Responding,

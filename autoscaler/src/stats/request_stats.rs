@@ -78,7 +78,6 @@ impl RequestStats {
         }
     }
 
-    /// Requests in flight.
     pub fn in_flight(&self) -> u64 {
         self.all.in_flight
     }

@@ -1,4 +1,4 @@
-//! How many pods to scrape in a second, and the estimate for all of them.
+//! How many pods to scrape in a second, and the estimate for all pods.
 //!
 //! Sixteen samples are enough for any number of pods: the error of their mean depends on their
 //! variance, not on the number of pods. The metrics-adapter's scraper scrapes the pods and passes
@@ -32,9 +32,9 @@ const MOST_OUTLIERS: usize = 64;
 /// error.
 ///
 /// [`sample_size`] assumes that pods share the load. A few clients with persistent connections put
-/// it on a few pods, and a sample with one of those would be extrapolated to several times the
-/// load. The result is at most twice the number of samples, so that one outlier does not cause a
-/// scrape of all pods.
+/// it on a few pods, and a sample with such a pod would be extrapolated to several times the load.
+/// The result is at most twice the number of samples, so that one outlier does not cause a scrape
+/// of all pods.
 pub fn widened_sample(samples: &[Stat], population: usize) -> usize {
     let scraped = samples.len();
     let of = |field: fn(&Stat) -> f64| wanted(samples, field, population);

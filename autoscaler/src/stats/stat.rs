@@ -11,9 +11,9 @@ use crate::history::Wake;
 
 /// One reporting period (1 s) of one process, for one workload.
 ///
-/// The fields are those of Knative's stat.proto, and `app`. Concurrency is time-weighted over the
-/// period; counts are requests that arrived in it, divided by its length, so they read as requests
-/// per second.
+/// The fields are Knative's (stat.proto), and `app`. Concurrency is time-weighted over the period;
+/// counts are requests that arrived in it, divided by its length, so they read as requests per
+/// second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Stat {
@@ -21,11 +21,12 @@ pub struct Stat {
     pub pod: String,
     /// Requests in flight or queued here, averaged over the period. Includes the proxied ones.
     pub average_concurrent_requests: f64,
-    /// The part of it that an activator forwarded and has counted already.
+    /// The part of `average_concurrent_requests` that an activator forwarded and has counted
+    /// already.
     pub average_proxied_concurrent_requests: f64,
     /// Requests that arrived, per second. Includes the proxied ones.
     pub request_count: f64,
-    /// The part of it that an activator forwarded.
+    /// The part of `request_count` that an activator forwarded.
     pub proxied_request_count: f64,
     /// Whole Unix seconds at the end of the period.
     pub timestamp: i64,
@@ -38,7 +39,6 @@ pub struct Stat {
 /// A [`Stat`] and its workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StatMessage {
-    /// The workload.
     pub key: Key,
     /// The stat of one activator for the workload.
     pub stat: Stat,
@@ -47,9 +47,7 @@ pub struct StatMessage {
 /// One second of one pod without a sidecar, of the requests that one activator sent to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PodStat {
-    /// The workload.
     pub key: Key,
-    /// The pod's address.
     pub ip: IpAddr,
     /// From when a request was sent to the pod to the end of its response.
     pub stat: Stat,
@@ -78,7 +76,6 @@ pub struct ActivatorReport {
 /// A request that was held for long, for an event on the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowWake {
-    /// The workload.
     pub key: Key,
     /// Durations of the parts of one held request's path, as text for people.
     pub parts: String,
@@ -87,7 +84,6 @@ pub struct SlowWake {
 /// A [`Wake`] and its workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeReport {
-    /// The workload.
     pub key: Key,
     /// What its first held request waited for.
     pub wake: Wake,

@@ -6,8 +6,8 @@
 //! [`MaxWindow`] for its scale-down delay.
 //!
 //! Time is Unix time as a `Duration`. It may be late or early, because pods use their own clocks.
-//! What surprises: time before the first and after the last write is no data, but a gap between
-//! writes counts as zeros. So a workload without requests has to report zeros.
+//! What surprises: time before the first and after the last write counts as missing data, but a gap
+//! between writes counts as zeros. So a workload without requests has to report zeros.
 //!
 //! The arithmetic follows Knative's `pkg/autoscaler/aggregation` to the last bit, running total
 //! included: a fresh sum sometimes differs in the sixth decimal, which can change a decision.

@@ -11,7 +11,8 @@ import (
 type edit struct {
 	// Kind and name of the object.
 	object string
-	// Matches whole lines of it, once. A manifest that changes at such a place fails here, and not in the chart.
+	// Matches whole lines of the manifest, once. A manifest that changes at such a place fails here,
+	// and not in the chart.
 	old string
 	// In place of them; $1 is the first group of old.
 	new string

@@ -26,7 +26,8 @@ func Render(deploy string) (map[string]string, error) {
 	return files, nil
 }
 
-// TemplateOf is the file of a manifest's template below [Folder]. Its folders are those of the monitoring and of all components.
+// TemplateOf is the file of a manifest's template below [Folder]. Its folders are the ones of the
+// monitoring and of all components.
 func TemplateOf(path string) string {
 	name := filepath.Base(path)
 	switch {

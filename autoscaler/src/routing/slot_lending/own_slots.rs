@@ -17,7 +17,7 @@ pub(super) struct OwnSlots<Pod> {
     usable: BTreeMap<Pod, Proximity>,
     /// Usable pods with a free own slot.
     free: BTreeSet<Pod>,
-    /// Those of them that are [near](Proximity::is_near), nearest first.
+    /// The pods that are [near](Proximity::is_near), nearest first.
     free_near: BTreeSet<(Reverse<Proximity>, Pod)>,
     /// Pods set aside (not usable) with a free own slot.
     aside: BTreeSet<Pod>,

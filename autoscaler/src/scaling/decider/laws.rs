@@ -65,7 +65,7 @@ fn ticks() -> impl Strategy<Value = Vec<Tick>> {
         tick.prop_map(|(spec, averages, ready, now)| Tick { spec, averages, ready, now }),
         1..40,
     );
-    // Half of the sequences have one spec, and half of those are in order of time. Otherwise a
+    // Half of the sequences have one spec, and half of these are in order of time. Otherwise a
     // panic hardly ever ends.
     (ticks, any::<bool>(), any::<bool>()).prop_map(|(mut ticks, one_spec, in_order)| {
         if let Some(Tick { spec, .. }) = ticks.first().filter(|_| one_spec).cloned() {

@@ -68,7 +68,7 @@ impl DeciderSpec {
         }
     }
 
-    /// The least size that the maximum rate of scaling down leaves of the ready pods.
+    /// The smallest size that one decision may scale `ready` pods down to.
     pub(in crate::scaling) fn least_of(ready: f64, max_scale_down_rate: f64) -> f64 {
         (ready / max_scale_down_rate).floor()
     }

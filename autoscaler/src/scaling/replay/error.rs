@@ -8,12 +8,11 @@ pub enum ReplayError {
     OutOfBounds {
         /// Name of the field, with its parent's.
         field: &'static str,
-        /// The value.
         value: f64,
         /// The accepted values.
         bound: &'static str,
     },
-    /// The time is before that of the previous line.
+    /// The time is before the previous line's.
     #[error("t is {t:?}, but must be at least {latest:?}, the time of the previous line")]
     Backwards {
         /// Time of the line, in seconds.

@@ -18,7 +18,7 @@ use crate::scaling::decider::DeciderSpec;
 use crate::stats::Stat;
 use crate::stats::collection::WindowSpec;
 
-/// Lines kept: those of a minute with reports of ten activators each second. About 150 KiB.
+/// Lines kept: a minute with reports of ten activators each second. About 150 KiB.
 const MAX_LINES: usize = 1024;
 
 /// A recording that goes on.

@@ -64,7 +64,6 @@ pub struct Shadow {
 /// A decision, and the pods around it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShadowDecision {
-    /// The decision.
     pub decision: ReplayedDecision,
     /// Pods that follow the decisions, those that start included.
     pub size: u32,
@@ -78,9 +77,7 @@ pub struct ShadowDecision {
 pub struct ShadowReport {
     /// Length of the trace.
     pub seconds: u64,
-    /// Rouse.
     pub rouse: ShadowUsage,
-    /// The other one.
     pub other: ShadowUsage,
     /// Decisions without data.
     pub undecided: u64,
@@ -88,11 +85,12 @@ pub struct ShadowReport {
     pub wakes: u64,
 }
 
-/// What one of them used and missed.
+/// What an autoscaler used and missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShadowUsage {
-    /// Pods, summed over all seconds. Of Rouse with pods that start, of the other with ready ones.
+    /// Pods, summed over all seconds: for Rouse with pods that start, for the other autoscaler
+    /// ready pods.
     pub pod_seconds: u64,
     /// Most pods.
     pub peak: u32,
@@ -112,7 +110,7 @@ struct FollowedSize {
     starting: Vec<(Duration, u32)>,
     /// The next sync of the HPA.
     sync: Duration,
-    /// Since when there is no load.
+    /// Since when the workload has no load.
     idle: Option<Duration>,
     /// Time without load after which it goes to zero.
     to_zero: Option<Duration>,

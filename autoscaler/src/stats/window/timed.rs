@@ -9,15 +9,15 @@
 //!   └───┴─────┴───┴───┴───┴──┴───┴───┴───┘      average(now)  = without the buckets that expire between last and now
 //! ```
 //!
-//! A young window divides by its age, so there is no ramp-up lag. What surprises: after a value
-//! with a time far in the future, all others are dropped until that time. So callers check the time
-//! of each stat. No value can make the total infinite.
+//! A young window divides by its age, so it has no ramp-up lag. What surprises: after a value with
+//! a time far in the future, all others are dropped until that time. So callers check the time of
+//! each stat. No value can make the total infinite.
 
 use std::time::Duration;
 
-/// Largest value that a window accepts, positive or negative. The sum of a full window of them is
-/// finite. An infinite total would never become finite again, because infinity minus itself is not
-/// a number.
+/// Largest value that a window accepts, positive or negative. The sum of a full window of such
+/// values is finite. An infinite total would never become finite again, because infinity minus
+/// itself is not a number.
 pub const MAX_VALUE: f64 = 1e100;
 /// Most buckets in a ring: a day of seconds. Settings allow an hour, a replay a day; longer windows
 /// are cut.
