@@ -1,12 +1,12 @@
 //! What all Rouse binaries share as processes: signals, readiness, listeners, admin port, logs, and
-//! access to the Kubernetes API and to other parts. The name is that of `k8s.io/component-base`.
+//! access to the Kubernetes API and to other parts. It is named after `k8s.io/component-base`.
 //!
 //! ```text
 //! start   telemetry::init ─► bind sockets ─► readiness latches dropped one by one ─► /ready returns 200
 //! stop    shutdown::on_signal ─► readiness.drain() ─► the servers drain ─► exit
 //! ```
 //!
-//! It contains nothing of autoscaling. Each binary's `app.rs` wires the parts. The feature `kube`
+//! It has no code about autoscaling. Each binary's `app.rs` wires the parts. The feature `kube`
 //! adds everything that calls the API server; queue-proxy is built without it.
 
 pub mod admin;

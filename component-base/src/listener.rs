@@ -1,7 +1,7 @@
 //! Binds the listeners of a process, and accepts connections.
 //!
-//! `server` accepts connections of the ports without traffic through it, and the data path those of
-//! its own.
+//! `server` accepts the connections of the ports without traffic through it, and the data path the
+//! connections of its ports.
 
 pub mod keepalive;
 
@@ -17,8 +17,8 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 /// Connections that wait in the kernel to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// Listens on `address`. The unspecified address of IPv6 accepts IPv4 as well, and is that of IPv4
-/// on a host without IPv6.
+/// Listens on `address`. The unspecified address of IPv6 accepts IPv4 as well; on a host without
+/// IPv6, the unspecified address of IPv4 is used.
 ///
 /// # Errors
 /// When the address is taken or does not belong to this host.

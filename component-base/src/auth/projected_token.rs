@@ -2,7 +2,8 @@
 //!
 //! The kubelet projects it into the pod, with an audience of Rouse's own, and rotates it long
 //! before it expires. So the file is read again for every connection. Without a file no header is
-//! sent: outside a cluster there is none, and a receiver that requires one rejects the request.
+//! sent: outside a cluster there is no file, and a receiver that requires the header rejects the
+//! request.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -24,12 +25,7 @@ pub struct ProjectedToken {
 pub enum TokenError {
     /// The file cannot be read.
     #[error("cannot read token file {path:?}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// The content is not a token.
     #[error("file {0:?} does not contain a token")]
     Content(PathBuf),

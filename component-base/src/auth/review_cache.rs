@@ -35,7 +35,6 @@ impl<V: Clone> ReviewCache<V> {
         results.get(key).filter(|(at, _)| at.elapsed() < TTL).map(|(_, result)| result.clone())
     }
 
-    /// Caches a result.
     pub fn insert(&self, key: String, result: V) {
         if key.len() > MAX_KEY_BYTES {
             return;

@@ -35,11 +35,9 @@ const ANONYMOUS: &str = "system:anonymous";
 /// An authenticated user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
-    /// User name.
     pub name: String,
     /// Unique id, if it has one.
     pub uid: Option<String>,
-    /// Groups.
     pub groups: Vec<String>,
     /// Other attributes from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,

@@ -1,12 +1,12 @@
 //! NamespaceWatches: one watch for each namespace of a set that changes.
 //!
 //! For objects that are needed from a few namespaces only, such as the pods of workloads without a
-//! sidecar: a watch of the whole cluster would send, and hold, every pod of it.
+//! sidecar: a watch of the whole cluster would send, and hold, every pod.
 //!
-//! - A namespace that joins the set is listed and watched; its events are those of
-//!   [`watch_objects`], with its backoff. Until its `InitDone`, its objects are unknown, not absent.
+//! - A namespace that joins the set is listed and watched by [`watch_objects`], with its events and
+//!   its backoff. Until its `InitDone`, its objects are unknown, not absent.
 //! - A namespace that leaves the set ends its watch. [`NamespaceEvent::Left`] follows, and no
-//!   further event of that watch: the consumer drops the namespace's objects.
+//!   further event of the namespace: the consumer drops its objects.
 //! - One that leaves and joins again between two polls keeps its watch.
 //!
 //! The consumer chooses the set, and bounds it by its workloads. No object is kept here.
@@ -38,7 +38,6 @@ pub struct NamespaceWatches<K: Resource> {
     left: VecDeque<String>,
 }
 
-/// An event of one namespace.
 #[derive(Debug)]
 pub enum NamespaceEvent<K> {
     /// An event of its watch. The first list ends with `InitDone`.
@@ -166,7 +165,7 @@ mod tests {
             self.api.put(&path, json!({"metadata": {"name": name, "namespace": namespace}}));
         }
 
-        /// The next event that is no failure.
+        /// The next event that is not a failure.
         async fn next(&mut self) -> String {
             let next = tokio::time::timeout(Duration::from_secs(600), async {
                 loop {

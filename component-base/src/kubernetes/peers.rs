@@ -102,7 +102,8 @@ impl Slices {
         false
     }
 
-    /// The addresses of a slice; of an undecodable one, those of its last decoded version.
+    /// The addresses of a slice; for an undecodable slice, the addresses of its last decoded
+    /// version.
     fn addresses_of(&self, slice: &Decoded<EndpointSlice>, port: &str) -> Option<BTreeSet<SocketAddr>> {
         match &slice.0 {
             Ok(slice) => Some(ready_addresses(slice, port)),
@@ -115,7 +116,7 @@ impl Slices {
     }
 }
 
-/// The ready endpoints of a slice, with its port of that name.
+/// The ready endpoints of a slice, with its port that has the name `port`.
 fn ready_addresses(slice: &EndpointSlice, port: &str) -> BTreeSet<SocketAddr> {
     let named = slice.ports.iter().flatten().find(|p| p.name.as_deref().unwrap_or_default() == port);
     let Some(number) = named.and_then(|p| p.port).and_then(|n| u16::try_from(n).ok()) else {

@@ -54,7 +54,6 @@ pub trait ScaleSubresource: Sync {
 pub struct ObjectScale<'a> {
     /// The objects of its kind and namespace.
     pub objects: Api<DynamicObject>,
-    /// Its name.
     pub name: &'a str,
     /// The writer's name in managed fields.
     pub field_manager: &'a str,

@@ -1,8 +1,8 @@
 //! The open connections of a listener by peer address, and which one gives up its place.
 //!
-//! One more connection than a peer address may have closes another one of that address. One more
-//! than the server may have closes one of the address with the most. Of an address, the oldest
-//! connection without a running request is closed, else the oldest.
+//! One more connection than a peer address may have closes another connection of the address. One
+//! more than the server may have closes a connection of the address with the most. Of an address,
+//! the oldest connection without a running request is closed, else the oldest.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

@@ -25,7 +25,6 @@ pub struct Http2Limits {
 /// Bounds and timeouts of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
-    /// Bounds on its connections.
     pub connections: ConnectionBounds,
     /// Time to receive a request's head, and for the first request of a connection.
     pub header_read_timeout: Duration,

@@ -13,7 +13,6 @@ use super::frame::Frame;
 /// Timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerLimits {
-    /// Interval of pings.
     pub ping_interval: Duration,
     /// A peer from which nothing is received for this time is lost. Several pings must fit.
     pub silence_timeout: Duration,

@@ -104,7 +104,7 @@ impl Leadership {
 
     async fn wait_until(&mut self, wanted: impl FnMut(&LeadershipState) -> bool) {
         if self.0.wait_for(wanted).await.is_err() {
-            // The election is over, or there is none: nothing changes any more.
+            // The election is over, or there never was one: nothing changes any more.
             std::future::pending().await
         }
     }

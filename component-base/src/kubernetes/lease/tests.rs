@@ -94,7 +94,7 @@ async fn leader_without_api_server_stops_before_another_may_begin() {
         after(10.0).await;
         api.set_outage(Some(outage));
         after(RENEW_DEADLINE.as_secs_f64() - 2.1).await;
-        assert!(a.leads(), "an outage of some seconds is no change: {outage:?}");
+        assert!(a.leads(), "an outage of some seconds is not a change: {outage:?}");
         after(2.2).await;
         assert!(!a.leads(), "{outage:?}");
         for _ in 0..60 {
