@@ -1,6 +1,6 @@
 //! One probe of an app, as the kubelet makes it: a connection, at most one request.
 //!
-//! queue-proxy probes the app of its own pod, the activator those of pods without a queue-proxy.
+//! queue-proxy probes the app of its own pod, the activator the apps of pods without a queue-proxy.
 //! Both open the connection themselves, and bound the time of a probe.
 
 mod grpc_health;
@@ -36,10 +36,9 @@ pub enum ProbeAction {
     },
 }
 
-/// Why the fields of an `httpGet` probe are no request.
+/// Why the fields of an `httpGet` probe do not make a request.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidHttpGet {
-    /// The path.
     #[error("path {0:?} is invalid; it must begin with \"/\" and must not contain blanks")]
     Path(String),
     /// A header, by its name.
@@ -53,7 +52,7 @@ impl ProbeAction {
     /// An `httpGet` probe from its fields, with Kubernetes' default of the path.
     ///
     /// # Errors
-    /// When path or headers are no part of a request.
+    /// When a request cannot have this path or these headers.
     pub fn http_get<'a>(
         address: SocketAddr,
         path: Option<&str>,

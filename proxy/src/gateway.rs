@@ -56,14 +56,14 @@ pub fn add_client(headers: &mut HeaderMap, addresses: &ConnectionAddresses) {
     forwarded::add(headers, &addresses.peer);
 }
 
-/// The client of the proxy that sent these headers, as [`add_client`] of that proxy added it.
+/// The client of the proxy that sent these headers, as that proxy added it by [`add_client`].
 pub fn forwarded_client(headers: &HeaderMap) -> Option<IpAddr> {
     forwarded::last_client(headers)
 }
 
 /// Removes the headers with these names, all of which are rare.
 pub fn remove_headers(headers: &mut HeaderMap, names: &[&'static str]) {
-    // One pass over the names costs less than a lookup for each, and clients send none of them.
+    // One pass over the names costs less than a lookup for each, and clients send no such header.
     if headers.keys().any(|name| names.contains(&name.as_str())) {
         for name in names {
             headers.remove(*name);

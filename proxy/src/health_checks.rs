@@ -39,7 +39,7 @@ impl HealthChecks {
         Self { prefixes, first }
     }
 
-    /// True if the headers are those of a health check.
+    /// Whether the headers are a health check's.
     pub fn matches(&self, headers: &HeaderMap) -> bool {
         let Some(agent) = headers.get(header::USER_AGENT).map(|agent| agent.as_bytes()) else { return false };
         let begins = agent.first().and_then(|byte| self.first.get(usize::from(*byte)));

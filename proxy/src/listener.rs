@@ -23,7 +23,6 @@ pub struct ConnectionAddresses {
 pub struct AcceptedConnection {
     /// The socket.
     pub stream: TcpStream,
-    /// Its addresses.
     pub connection: ConnectionAddresses,
     pub(crate) permit: OwnedSemaphorePermit,
 }

@@ -1,4 +1,4 @@
-//! Hop-by-hop headers: those of one connection, which a proxy must not forward (RFC 9110, 7.6.1).
+//! Hop-by-hop headers: headers of one connection, which a proxy must not forward (RFC 9110, 7.6.1).
 
 use http::Version;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};

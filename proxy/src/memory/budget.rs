@@ -19,7 +19,7 @@
 //! nothing from other tenants.
 //!
 //! Every connection and many requests take from it, so a take and a release change two counters
-//! each, and lock nothing. One lock is for accounts that join or leave; those of
+//! each, and lock nothing. One lock is for accounts that join or leave; the locks of
 //! [`OpenConnections`] are for connections that open or end.
 
 use std::collections::HashMap;
@@ -212,8 +212,8 @@ impl MemoryAccount {
         Ok(MemoryPermit { account: self.clone(), bytes, is_pooled })
     }
 
-    /// Closes the connection that is idle for the longest time of those with bytes that this
-    /// account may take.
+    /// Of the connections with bytes that this account may take, closes the one that is idle for
+    /// the longest time.
     fn close_idle_connection(&self) -> bool {
         let lists = [&self.connections, &self.tenant.connections];
         let idle = lists.into_iter().filter_map(|list| Some((list.longest_idle()?, list)));

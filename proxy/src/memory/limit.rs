@@ -1,14 +1,14 @@
 //! The size of the budget: a part of the container's memory limit.
 //!
-//! The limit is that of the process' cgroup: `memory.max` of version 2, `memory.limit_in_bytes` of
-//! version 1. In a container the cgroup is mounted as the root of the hierarchy, but version 1 may
-//! name it by its path on the host; so both places are read.
+//! The limit is the one of the process' cgroup: `memory.max` of version 2, `memory.limit_in_bytes`
+//! of version 1. In a container the cgroup is mounted as the root of the hierarchy, but version 1
+//! may name it by its path on the host; so both places are read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The limit of a container that has none: that of deploy/activator.yaml, and eight times that of a
-/// sidecar.
+/// Assumed for a container without a limit: as in deploy/activator.yaml, which is eight times a
+/// sidecar's.
 const DEFAULT_LIMIT: u64 = 1 << 30;
 /// Without a limit, version 1 has the largest number of pages in bytes.
 const UNLIMITED: u64 = 1 << 62;
@@ -44,7 +44,7 @@ fn limit_files(line: &str) -> Vec<PathBuf> {
     vec![root.join(file), root.join(path.trim_start_matches('/')).join(file)]
 }
 
-/// The bytes of a limit; `max` and the largest numbers are none.
+/// The bytes of a limit; `None` for `max` and for the largest numbers, which mean no limit.
 fn parse_limit(content: &str) -> Option<u64> {
     content.trim().parse().ok().filter(|limit| *limit < UNLIMITED)
 }

@@ -5,9 +5,9 @@
 //! each response. Otherwise clients that open connections and send nothing would keep all places of
 //! their account for as long as the header timeout lets them.
 //!
-//! Requests lock nothing: they change counters of their connection. Its position is that of an
-//! earlier use until a search comes across it and moves it. So a position is never later than the
-//! last use, and the first connection in its right position is idle for the longest time.
+//! Requests lock nothing: they change counters of their connection. A connection keeps the position
+//! of an earlier use until a search comes across it and moves it. So a position is never later than
+//! the last use, and the first connection in its right position is idle for the longest time.
 //!
 //! A connection can move to another list with a running request: in a sidecar, a connection of an
 //! activator counts for the client of the request that it carries.

@@ -37,7 +37,7 @@ mod tests {
             let (mut client, mut stream) = pair().await;
             client.write_all(sent).await.unwrap();
             let closed = tokio::time::timeout(Duration::from_millis(20), peer_closed(&stream)).await;
-            assert!(closed.is_err(), "{} bytes are no end", sent.len());
+            assert!(closed.is_err(), "{} bytes are not the end", sent.len());
             drop(client);
             tokio::time::timeout(DEADLINE, peer_closed(&stream)).await.unwrap();
             let mut read = Vec::new();

@@ -10,7 +10,7 @@
 //! first byte until no byte has passed for a while, and again when bytes flow again. Behind bytes
 //! of the app that while is short. Behind bytes of the client it is long, because the app may be
 //! working on a response: a slow query is not idle. Greetings that an app sends by itself do not
-//! count in the first second, so port scans and TCP checks are no load.
+//! count in the first second, so port scans and TCP checks do not count either.
 //!
 //! Either end may close its side and go on reading. The connection then ends when it would stop
 //! counting. Otherwise it would last until the other end closes, which may be never. A buffer
@@ -52,7 +52,6 @@ pub struct IdleTimeouts {
 /// Settings and accounting of one relayed connection.
 #[derive(Debug)]
 pub struct TcpRelay<F, G> {
-    /// Its idle timeouts.
     pub idle_timeouts: IdleTimeouts,
     /// The guard of its count, if it counts already.
     pub counted: Option<G>,

@@ -71,7 +71,7 @@ impl TimeoutList {
     pub(crate) fn insert(&self, due: Instant, waker: &Waker) -> TimeoutEntry {
         let mut state = self.lock();
         let key = state.waiting.insert(WaitingRequest { due, woken: false, waker: waker.clone() });
-        // There is no runtime only while the process ends.
+        // The runtime is missing only while the process ends.
         if !state.is_scanned
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {

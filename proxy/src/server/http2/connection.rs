@@ -117,7 +117,7 @@ where
             // Writes it and closes the sending side.
             let _ = poll_fn(|cx| self.frames.poll_closed(cx)).await;
         };
-        // A client that does not read gets none of it.
+        // A client that does not read gets nothing.
         let _ = timeout(GOAWAY_TIMEOUT, refused).await;
     }
 

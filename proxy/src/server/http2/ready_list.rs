@@ -64,8 +64,8 @@ impl ReadyList {
         Arc::new(LifetimeWaker(self.clone())).into()
     }
 
-    /// Takes all woken parts; `streams`, which is empty, receives the streams. If there is none, the
-    /// next one wakes the task of `cx`.
+    /// Takes all woken parts; `streams`, which is empty, receives the streams. If no part was
+    /// woken, the next wake-up wakes the task of `cx`.
     pub(super) fn take(&self, streams: &mut Vec<usize>, cx: &Context<'_>) -> Option<WokenParts> {
         let mut state = self.0.lock();
         let woken = WokenParts { frames: state.frames, lifetime: state.lifetime };
