@@ -12,7 +12,7 @@ pub enum Error {
     /// The connection could not be opened, or accepted no byte: nothing was sent.
     #[error("no connection: {0}")]
     Unreachable(#[source] io::Error),
-    /// There was no stream for it: nothing was sent.
+    /// The request got no stream: nothing was sent.
     #[error(transparent)]
     NoFreeStream(#[from] NoFreeStream),
     /// The server promised not to have processed it, again and again, or its body cannot be sent
@@ -66,7 +66,7 @@ pub enum NoFreeStream {
 /// Why a response is not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidResponse {
-    /// Not an HTTP/1.1 head, or more than 64 KiB of it.
+    /// Not an HTTP/1.1 head, or a head of more than 64 KiB.
     #[error("the response is not HTTP/1.1")]
     Head,
     /// Content-Length beside Transfer-Encoding, lengths that differ, or a coding other than

@@ -20,7 +20,6 @@ use crate::read_ahead::ReadAhead;
 use crate::read_buffer;
 use crate::response::{Http2Body, ResponseDecoder};
 
-/// The body of a response.
 #[derive(Debug)]
 pub struct ResponseBody(BodyState);
 

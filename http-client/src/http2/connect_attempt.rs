@@ -1,7 +1,7 @@
 //! ConnectAttempt: the opening of a connection, which all requests without a stream wait for.
 //!
-//! Its failure is the failure of all of them. If each opened a connection in its turn, requests to
-//! a server that accepts none would fail one after the other.
+//! Its failure is the failure of all requests that wait for it. If each opened a connection in its
+//! turn, requests to a server that accepts none would fail one after the other.
 
 use std::io;
 

@@ -210,7 +210,8 @@ impl Http2Pool {
                 Err(error) => Err(error),
             };
             let outcome = opened.map(|connection| shared.add(connection));
-            // Before the report: who waits for it must not find this attempt again.
+            // Before the report, because a request that waits for the report must not find this
+            // attempt again.
             shared.state.lock().attempt = None;
             reporter.report(&outcome);
         });

@@ -22,7 +22,6 @@ const MAX_BYTES: usize = read_buffer::MAX_READ;
 /// An empty line, with the end of the line before it.
 const EMPTY_LINE: &[u8] = b"\n\r\n";
 
-/// The head of a response.
 #[derive(Debug)]
 pub(crate) struct ResponseHead {
     pub(crate) response: Response<()>,

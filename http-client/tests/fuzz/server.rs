@@ -117,7 +117,7 @@ async fn request(pool: &Pool, address: SocketAddr, method: Method) -> Result<Rec
     let response = pool.send(head, body, || TcpStream::connect(address)).await?;
     let (head, mut body) = response.into_parts();
     let content_length = head.headers.get(header::CONTENT_LENGTH);
-    // A response to HEAD may have one that is no number: it frames nothing.
+    // A response to HEAD may have one that is not a number: it frames nothing.
     let content_length = content_length.and_then(|length| length.to_str().ok()?.parse().ok());
     let mut data = Vec::new();
     while let Some(frame) = body.frame().await {
