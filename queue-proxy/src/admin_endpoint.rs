@@ -114,8 +114,8 @@ impl AdminEndpoint {
 
     /// Waits until the drain has ended, and for a short time for one to begin; never begins one.
     ///
-    /// Without a drain the response is no error: the kubelet would emit a warning event for each
-    /// restart of the app alone, and stops the app in either case.
+    /// Without a drain the response is not an error: for an error, the kubelet would emit a warning
+    /// event at each restart of the app alone, and it stops the app in either case.
     async fn wait_for_drain(&self, peer: IpAddr) -> Response<Full<Bytes>> {
         let Some(_place) = self.drain_waits.enter(peer) else {
             return text_response(StatusCode::SERVICE_UNAVAILABLE, "too many requests wait for a drain\n");

@@ -150,8 +150,8 @@ impl App {
                 tasks.spawn(serve_http(workers, traffic, admission.memory, options, close_traffic.clone()));
             }
             TrafficHandler::Tcp(proxy) => {
-                // Tunnels wait on the admin port for a slot, all those of an activator with one
-                // address.
+                // On the admin port, tunnels wait for a slot, and all tunnels of an activator come
+                // from one address.
                 let bounds = &mut admin_limits.connections;
                 bounds.per_peer = bounds.per_peer.max(args.max_connections);
                 bounds.total = bounds.total.saturating_add(args.max_connections);

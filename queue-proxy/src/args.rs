@@ -33,15 +33,15 @@ const MOST_WORKERS: usize = 2;
 /// Sidecar that limits, queues, counts and forwards a pod's requests.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "queue-proxy", version)]
-// The default name of the group, Args, is also that of the flattened group.
+// The default name of the group, Args, is also the name of the flattened group.
 #[group(skip)]
 pub struct Args {
     /// What to do instead of running the sidecar.
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// Address for the pod's traffic (HTTP/1.1 and h2c). A port alone is one of all addresses, here and
-    /// for the next two.
+    /// Address for the pod's traffic (HTTP/1.1 and h2c). A port alone means all addresses, for
+    /// --stats-listen and --admin-listen too.
     #[arg(long, env = "QUEUE_PROXY_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_PORT), value_parser = parse_listen)]
     pub listen: SocketAddr,
 

@@ -1,8 +1,9 @@
 //! Memory: each client's account of the budget of the process.
 //!
-//! Clients are distinguished by their address: that of the connection or, for what an activator
-//! forwards, the one that it names. A pod that takes all that it can leaves others their share,
-//! whether it connects itself or through activators. The clients of an ingress are one.
+//! Clients are distinguished by their address: the address of the connection or, for what an
+//! activator forwards, the address that the activator names. A pod that takes all that it can
+//! leaves others their share, whether it connects itself or through activators. All clients of an
+//! ingress count as one client.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -55,7 +55,7 @@ async fn idle_connection_closes_although_its_client_answers_pings() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &["--header-timeout=200ms"]).await;
     let mut builder = http2::Builder::new(TokioExecutor::new());
-    // Frames of the client's own are no requests.
+    // Frames of the client's own are not requests.
     builder
         .timer(TokioTimer::new())
         .keep_alive_interval(Duration::from_millis(20))

@@ -24,13 +24,13 @@ const FULL_FOR_CONNECTION: &str = "rouse_queue_proxy_memory_full_total{kind=\"co
 const FULL_FOR_REQUEST: &str = "rouse_queue_proxy_memory_full_total{kind=\"request\"}";
 const CLOSED_IDLE: &str = "rouse_queue_proxy_memory_full_total{kind=\"idle_connection\"}";
 
-/// A budget of so many connections. One client has three quarters of it, or two thirds beside
-/// another one.
+/// A budget of so many connections. One client has three quarters of the budget, or two thirds
+/// beside another one.
 fn budget(connections: u64) -> String {
     format!("--memory-budget={}", connections * CONNECTION_BYTES)
 }
 
-/// A connection of another client than those of [`send`].
+/// A connection of another client than the ones of [`send`].
 async fn connect_from_other_address(to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
@@ -64,7 +64,7 @@ async fn client_with_many_streams_leaves_another_its_requests() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &[&budget(48)]).await;
     let sender = http2_from_other_address(sidecar.at.traffic).await;
-    // Beside the client of /wait's flood there is none yet: it has three quarters.
+    // No other client has connected beside the flood of /wait: that client has three quarters.
     let fits = (36 * CONNECTION_BYTES - CONNECTION_BYTES - HTTP2_BYTES) / STREAM_BYTES;
     let mut streams = JoinSet::new();
     for _ in 0..fits + 20 {

@@ -178,7 +178,7 @@ async fn activator_path_probe_is_not_counted_and_does_not_reach_the_app() {
     write(&mut probe, TCP_PROBE).await;
     assert!(ends(&mut probe).await);
     until(&sidecar, "rouse_queue_proxy_tcp_connections_total{outcome=\"served\"}", 1.0).await;
-    // The next bytes at the app are those of a client.
+    // The next bytes at the app are a client's.
     let mut client = call(&sidecar).await;
     write(&mut client, b"PING").await;
     expect_read(&mut app.accept().await, b"PING").await;

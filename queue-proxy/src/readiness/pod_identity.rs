@@ -7,12 +7,12 @@
 //! ```
 //!
 //! The UID shows two things, because activators read it from the API, and a pod without credentials
-//! cannot read that of another pod: the request comes from an activator, and this is the pod that
-//! the activator means, not one that got its address. So the UID is in no response and no log.
+//! cannot read another pod's UID: the request comes from an activator, and this is the pod that the
+//! activator means, not one that got its address. So the UID is in no response and no log.
 //!
 //! A request with another UID is refused, not served as a direct one. An activator's request must
 //! not reach another workload. A client that forges the header gains nothing: a refused request is
-//! no load that it could hide.
+//! not load that it could hide.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -49,7 +49,7 @@ pub(crate) enum Destination {
 // === impl PodIdentity ===
 
 impl PodIdentity {
-    /// The pod with this UID. Without one, all requests are direct: those of activators count
+    /// The pod with this UID. Without a UID, all requests are direct: requests of activators count
     /// twice, which can make a workload too large, but never hides load.
     pub(crate) fn new(uid: Option<PodUid>) -> Self {
         Self { uid }

@@ -111,7 +111,8 @@ impl ConnectionRequests {
         }
     }
 
-    /// Takes a request's memory from the client's `account`: that of its stream, or its connection.
+    /// Takes a request's memory from the client's `account`: the memory of its stream, or of its
+    /// connection.
     fn take_request(
         &self,
         account: &ClientAccount,

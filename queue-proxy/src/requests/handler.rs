@@ -1,8 +1,8 @@
 //! Handler: serves one HTTP request.
 //!
-//! It refuses requests for another pod, answers probes, forwards requests that are no load without
-//! counting them, and for every other request counts it, waits for a slot and for the app's start, and
-//! forwards it. The request counts until its response body has ended.
+//! It refuses requests for another pod, answers probes, and forwards requests that are not load
+//! without counting them. It counts every other request, waits for a slot and for the app's start,
+//! and forwards it. The request counts until its response body has ended.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! UncountedRequests: requests that are no load of the app: health checks, and those of `no-wake`
-//! rules.
+//! UncountedRequests: requests that are not load of the app: health checks, and requests that match
+//! `no-wake` rules.
 //!
-//! They are forwarded at once, past limit and queue. Counted, those of an uptime monitor would keep
+//! They are forwarded at once, past limit and queue. If they counted, an uptime monitor would keep
 //! the workload above zero.
 
 use autoscaler::settings::NoWakeRules;
@@ -19,7 +19,7 @@ pub(crate) struct UncountedRequests {
 // === impl UncountedRequests ===
 
 impl UncountedRequests {
-    /// Whether the request is one of them.
+    /// Whether the request is not counted.
     pub(crate) fn contain<B>(&self, request: &Request<B>) -> bool {
         self.health_checks.matches(request.headers()) || self.excludes(request)
     }

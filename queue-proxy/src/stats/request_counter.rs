@@ -133,7 +133,7 @@ impl InFlightRequest {
         self.progress = RequestProgress::Sent;
     }
 
-    /// The connection was upgraded: the rest is no response, and has no time in the app.
+    /// The connection was upgraded: the rest is not a response, and has no time in the app.
     pub(crate) fn leave_app(&mut self) {
         self.progress = RequestProgress::Untimed;
     }

@@ -83,9 +83,9 @@ impl StatsEndpoint {
         }
     }
 
-    /// Answers questions by datagrams. Never returns.
+    /// Answers queries by datagrams. Never returns.
     pub(crate) async fn answer_datagrams(&self, socket: &UdpSocket) {
-        // One more byte than a question has, so that a longer one is seen to be no question.
+        // One more byte than a query has, so that a longer datagram is not taken for a query.
         let mut buffer = [0; MAX_LENGTH + 1];
         loop {
             match socket.recv_from(&mut buffer).await {
@@ -317,7 +317,8 @@ mod tests {
             let app = AppStat { objective_micros, ..AppStat::default() };
             Some(Stat { app: Some(app), ..stat.clone() })
         };
-        // Periods 0 and 1 had no objective; the query at the end of period 1 set that of period 2.
+        // Periods 0 and 1 had no objective; the query at the end of period 1 set the objective of
+        // period 2.
         assert_eq!(stats, [None, with_app(0), Some(stat.clone()), with_app(9)]);
     }
 }
