@@ -48,9 +48,10 @@ pub struct Args {
     pub waiting_page: Option<PathBuf>,
 
     /// Bytes that connections and requests may take together: 16 KiB for a connection, 24 KiB more
-    /// for one of HTTP/2, 8 KiB for each of its streams, and what a held request brings. Each
-    /// namespace has a share that others cannot use, and divides it among its workloads. Defaults to
-    /// three fifths of the container's memory limit, and without a limit to those of 1 GiB.
+    /// for an HTTP/2 connection, 8 KiB for each HTTP/2 stream, and what a held request brings. Each
+    /// namespace has a share that others cannot use, and divides it among its workloads. Defaults
+    /// to three fifths of the container's memory limit, and without a limit to three fifths of 1
+    /// GiB.
     #[arg(long, env = "ROUSE_MEMORY_BUDGET", value_name = "BYTES")]
     pub memory_budget: Option<u64>,
 

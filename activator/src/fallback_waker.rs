@@ -41,7 +41,6 @@ const FIELD_MANAGER: &str = "activator";
 /// A workload without a pod for which requests are held.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StrandedWorkload {
-    /// The workload.
     pub key: Key,
     /// The object that has its `/scale`.
     pub target: ScaleTargetRef,

@@ -65,7 +65,7 @@ impl Metrics {
     /// Registers all families.
     ///
     /// # Errors
-    /// When the registry has one of them already.
+    /// When the registry has one of these metrics already.
     pub fn register(registry: &Registry) -> Result<Arc<Self>, prometheus::Error> {
         Ok(Arc::new(Self {
             workloads: WorkloadFamilies::register(registry)?,

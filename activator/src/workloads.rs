@@ -42,7 +42,6 @@ pub type Namespaces = BTreeSet<String>;
 /// A change of one object of the cluster; `None` if it was deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClusterChange {
-    /// A workload.
     Workload(Key, Option<Workload>),
     /// A pod, by its namespace and a name that no other source of pods uses.
     Pod(Key, Option<Pod>),
@@ -68,7 +67,7 @@ pub struct Workload {
     pub selector: Option<Selector>,
     /// Whether its pods need a queue-proxy.
     pub sidecar: SidecarMode,
-    /// Requests that one pod serves at a time; 0 is no limit.
+    /// Requests that one pod serves at a time; 0 means no limit.
     pub container_concurrency: u32,
     /// How many activators carry it while its Service leads to them; 0 is all.
     pub activators: u32,
@@ -82,7 +81,7 @@ pub struct Workload {
     pub queue_depth: Option<usize>,
     /// Timeouts of its requests; none if its pods have queue-proxies, which apply their own.
     pub timeouts: Timeouts,
-    /// Requests that are no load of it; `None` if it has no such rules.
+    /// Rules of requests that are not load of the workload; `None` if it has none.
     pub no_wake: Option<Arc<NoWake>>,
     /// Whether browsers get a page while there is no pod.
     pub waiting_page: bool,
@@ -121,7 +120,6 @@ pub struct LeasedPort {
 /// What keeps the pods of a workload from starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartFailure {
-    /// The cause.
     pub cause: StartCause,
     /// Whether requests should no longer be held.
     pub given_up: bool,
@@ -132,7 +130,6 @@ pub struct StartFailure {
 pub struct Pod {
     /// Distinguishes a pod from its successor of the same name.
     pub uid: String,
-    /// The labels.
     pub labels: BTreeMap<String, String>,
     /// The address, once its sandbox is up.
     pub ip: Option<IpAddr>,
@@ -157,9 +154,7 @@ pub struct Pod {
 /// A pod that may take requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodEndpoint {
-    /// The pod's uid.
     pub uid: String,
-    /// The pod's address.
     pub ip: IpAddr,
     /// How far it is from this process.
     pub proximity: Proximity,

@@ -84,7 +84,7 @@ async fn wake_is_reported_once_with_the_times_of_its_first_request() {
     for request in requests {
         within("answer", request).await.unwrap();
     }
-    // A second pod of a workload that has one is no wake.
+    // A second pod of a workload that has one is not a wake.
     harness.pod_seen("127.0.0.3", false).await;
     within("answer", harness.get("/")).await.unwrap();
     let mut wakes = Vec::new();

@@ -28,7 +28,7 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// A budget of so many connections without requests. A workload alone in its namespace, beside one
-/// other namespace, has a sixth of it for itself; half is for all.
+/// other namespace, has a sixth of the budget for itself; half is for all.
 fn connections(count: u64) -> Limits {
     Limits { queue_depth: 1000, memory_budget: Some(count * CONNECTION_BYTES), ..LIMITS }
 }
@@ -155,7 +155,7 @@ async fn request_beyond_the_budget_gets_503() {
 
 #[tokio::test]
 async fn http2_stream_beyond_the_budget_gets_503_and_its_connection_stays() {
-    // A quarter of it is for another namespace.
+    // A quarter of the budget is for another namespace.
     let limits = Limits { memory_budget: Some(32 * STREAM_BYTES), ..LIMITS };
     let harness = Harness::with(limits, |_| {}).await;
     let client = http2_client();

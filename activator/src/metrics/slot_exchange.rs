@@ -16,7 +16,7 @@ impl SlotExchangeMetrics {
     /// Registers the families.
     ///
     /// # Errors
-    /// When the registry has one of them already.
+    /// When the registry has one of these metrics already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let connections =
             IntGauge::new("rouse_activator_peer_connections", "Other activators that are connected")?;

@@ -17,7 +17,7 @@ impl TraceMetrics {
     /// Registers the families.
     ///
     /// # Errors
-    /// When the registry has one of them already.
+    /// When the registry has one of these metrics already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let spans = IntCounterVec::new(
             Opts::new(

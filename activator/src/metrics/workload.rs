@@ -75,7 +75,7 @@ impl WorkloadFamilies {
     /// Registers the families.
     ///
     /// # Errors
-    /// When the registry has one of them already.
+    /// When the registry has one of these metrics already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let workload = &["namespace", "workload"];
         let requests = IntCounterVec::new(

@@ -23,7 +23,7 @@ use crate::pods::held_body::HeldBody;
 use crate::pods::pod_tracker::PodTracker;
 use pod_connections::PodConnections;
 
-/// A larger response is not that of a queue-proxy to a probe.
+/// A larger response to a probe is not a queue-proxy's.
 const PROBE_RESPONSE_BYTES: usize = 256;
 
 /// The connections of one worker to all pods.
@@ -60,7 +60,6 @@ pub enum ForwardError {
     /// The request was sent, perhaps in part, and failed.
     #[error("the pod closed the connection or violated the protocol: {0}")]
     Failed(#[source] io::Error),
-    /// The body of the request failed.
     #[error("the request's body was incomplete or violated the protocol")]
     RequestBodyFailed,
     /// The app exceeded a timeout of the workload. The request was sent.
@@ -80,8 +79,8 @@ pub enum ProbeError {
     /// An error response.
     #[error("the probe got {0}")]
     Status(http::StatusCode),
-    /// A response that is not that of a queue-proxy.
-    #[error("the response is not that of a queue-proxy")]
+    /// A response that is not a queue-proxy's.
+    #[error("the response is not a queue-proxy's")]
     NotAQueueProxy,
     /// The request could not be built.
     #[error(transparent)]

@@ -2,7 +2,7 @@
 //! address.
 //!
 //! Written from the watch of pods, read by the [trace of a cold start](crate::reports::cold_start).
-//! Times are those of this process's clock, exact to the delay of the watch; the timestamps of the
+//! Times are by this process's clock, exact to the delay of the watch; the timestamps of the
 //! objects are whole seconds.
 
 use std::collections::VecDeque;
@@ -19,7 +19,6 @@ pub struct PodStarts {
     newest: Mutex<VecDeque<(String, PodStart)>>,
 }
 
-/// The start of one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodStart {
     /// The object was seen.

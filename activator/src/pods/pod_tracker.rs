@@ -23,9 +23,7 @@ const PROXIED: HeaderName = HeaderName::from_static(PROXIED_HEADER);
 /// One pod of one workload. A successor with the same name or address has its own tracker.
 #[derive(Debug)]
 pub struct PodTracker {
-    /// The pod's uid.
     pub uid: String,
-    /// The pod's address.
     pub ip: IpAddr,
     /// How far it is from this process.
     pub proximity: Proximity,

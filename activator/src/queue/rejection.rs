@@ -34,7 +34,6 @@ pub enum Rejection {
         /// What keeps them from starting.
         cause: StartCause,
     },
-    /// The workload was deleted.
     #[error("the workload was deleted")]
     WorkloadDeleted,
 }

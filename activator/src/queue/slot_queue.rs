@@ -253,8 +253,8 @@ impl QueueState {
 impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
-        // Otherwise it was granted a slot, which is released with the receiver unless it was taken
-        // out of it.
+        // Otherwise the request was granted a slot, which is released with the receiver unless the
+        // slot was taken out of the receiver.
         if state.waiting.remove(&self.position).is_some() {
             state.publish_waiting();
         }
@@ -269,7 +269,6 @@ impl SlotPermit {
         Self { queue: queue.clone(), pod, used, waited, is_granted: waited }
     }
 
-    /// The pod.
     pub fn pod(&self) -> &Arc<PodTracker> {
         &self.pod
     }

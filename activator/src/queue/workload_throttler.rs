@@ -82,7 +82,6 @@ impl WorkloadThrottler {
         })
     }
 
-    /// The workload's name.
     pub fn key(&self) -> &Key {
         self.pods.key()
     }

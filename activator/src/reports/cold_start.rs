@@ -50,7 +50,6 @@ pub struct ColdStartTrace {
     pub answered: Instant,
 }
 
-/// One phase of a cold start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColdStartPhase {
     /// From receipt to forwarding.

@@ -2,7 +2,7 @@
 //!
 //! For a target that is learned without sidecars. Input: the handler's requests, from when they are
 //! sent to a pod. Output: with each periodic report, one stat for each pod that had a request. The
-//! metrics-adapter adds up those of all activators, so that a learner gets what a sidecar would
+//! metrics-adapter adds up the stats of all activators, so that a learner gets what a sidecar would
 //! report.
 //!
 //! Connections that are not HTTP are not observed. Upgraded ones count as concurrency only.
@@ -41,7 +41,6 @@ struct PodCounts {
     ended: EndedRequests,
 }
 
-/// One period of one pod.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct PodPeriod {
     pub(super) concurrency: f64,
@@ -114,8 +113,8 @@ impl PodObserver {
 // === impl PodCounts ===
 
 impl PodCounts {
-    /// The first period begins at the last whole second: without a request before, its average is
-    /// over all of it.
+    /// The first period begins at the last whole second. No request ran before, so the average is
+    /// over the whole period.
     fn new(now: Instant, ended: EndedRequests) -> Self {
         let start = now.checked_sub(clock::into_second()).unwrap_or(now);
         Self { stats: RequestStats::new(start.into_std()), ended }

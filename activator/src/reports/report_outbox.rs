@@ -48,7 +48,6 @@ impl ReportOutbox {
         dropped
     }
 
-    /// The next report.
     pub(super) async fn next(&self) -> QueuedReport {
         loop {
             if let Some(report) = self.lock().reports.pop_front() {

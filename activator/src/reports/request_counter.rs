@@ -83,7 +83,6 @@ impl RequestCounter {
         Arc::new(Self { key, state: Mutex::default(), pods: PodObserver::default() })
     }
 
-    /// The workload.
     pub(super) fn key(&self) -> &Key {
         &self.key
     }
@@ -153,7 +152,7 @@ impl RequestCounter {
             return None;
         }
         let passed = state.stats.clone()?.report(now.into_std());
-        // After a stall, more than a second may have passed; the share stays that of one second.
+        // After a stall, more than a second may have passed; the share is still that of one second.
         let share = passed.period.as_secs_f64().min(1.0);
         state.early = EarlyReport {
             concurrency: passed.average_concurrency * share,

@@ -1,9 +1,9 @@
 //! Responses of the activator while a workload is at zero.
 //!
-//! Some requests are no load: health checks, and those of a workload's `no-wake` rules. They
-//! neither wake the workload nor are held nor counted. Above zero the app answers them. At zero the
-//! activator does, with a response of this module. Browsers are held like all others, and then get
-//! the [`waiting_page`].
+//! Some requests are not load: health checks, and requests that match a workload's `no-wake` rules.
+//! They do not wake the workload, and are neither held nor counted. Above zero the app answers
+//! them; at zero the activator does, with a response of this module. Browsers are held like all
+//! other clients, and then get the [`waiting_page`].
 
 mod health_check;
 pub mod local_body;
@@ -17,7 +17,7 @@ use http::{Request, Response};
 use crate::workloads::no_wake::NoWake;
 use local_body::LocalBody;
 
-/// Why a request is no load.
+/// Why a request is not load.
 #[derive(Debug)]
 pub enum UncountedRequest {
     /// Its client checks the health of the workload.

@@ -70,7 +70,7 @@ pub fn respond(error: &RequestError, workload: &Key) -> Response<Full<Bytes>> {
     response
 }
 
-/// The status and the reason of that response.
+/// The status and the reason of the error response.
 pub(super) fn status_and_reason(error: &RequestError) -> (StatusCode, &'static str) {
     let Problem { status, reason, .. } = problem(error);
     (status, reason)

@@ -141,7 +141,7 @@ impl HttpHandler {
         local(error_response::respond(error, self.workload.key()))
     }
 
-    /// Whether the request is no load.
+    /// Why the request is not load, if so.
     fn uncounted<B>(&self, request: &Request<B>) -> Option<UncountedRequest> {
         if self.context.health_checks.matches(request.headers()) {
             return Some(UncountedRequest::HealthCheck);

@@ -160,7 +160,7 @@ impl Listeners {
             handler: claim.handler.clone(),
             _close: stop.drop_guard(),
         };
-        // The previous listener closes with its drop guard.
+        // The previous listener closes when its drop guard is dropped.
         self.open.insert(port, open);
     }
 }
@@ -168,8 +168,8 @@ impl Listeners {
 // === impl OpenPort ===
 
 impl OpenPort {
-    /// Applies other ports of the pods. The listener stays: while it were opened again, connections
-    /// would be refused.
+    /// Applies other ports of the pods. The listener stays open, because connections would be
+    /// refused while it was reopened.
     fn set_lease(&mut self, lease: &LeasedPort) {
         if self.lease != *lease {
             self.lease.clone_from(lease);

@@ -82,7 +82,7 @@ impl response_body::ResponseGuard for ResponseGuard {
 // === impl PendingRequest ===
 
 impl PendingRequest {
-    /// The pod's response, with what the request holds until the end of it.
+    /// The pod's response, with what the request holds until the response has ended.
     pub(super) fn into_response(
         self: Box<Self>,
         response: Response<ResponseBody>,

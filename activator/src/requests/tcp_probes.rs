@@ -1,11 +1,11 @@
 //! TcpProbes: the open TCP ports, and which of them the zero-scaler is about to probe.
 //!
 //! Before the last pod is removed, the zero-scaler connects to the Service to verify that an
-//! activator answers. On a TCP port its connection cannot be distinguished from that of a client,
-//! and a client's connection is counted and wakes the workload at once, because in many protocols
-//! the server sends first. So the zero-scaler announces the probe on the admin port. For a moment,
-//! the first bytes of connections to that port are then compared with the agreed ones; a match is
-//! answered and not counted.
+//! activator answers. On a TCP port its connection cannot be distinguished from a client's, which
+//! is counted and wakes the workload at once, because in many protocols the server sends first. So
+//! the zero-scaler announces the probe on the admin port. For a moment, the first bytes of
+//! connections to that port are then compared with the agreed ones; a match is answered and not
+//! counted.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -33,7 +33,7 @@ pub(crate) type UsedSlot = Slot<IpAddr, LinkId>;
 #[derive(Debug)]
 pub(crate) struct PodSlots {
     key: Key,
-    /// Requests that one pod serves at a time; `None` is no limit.
+    /// Requests that one pod serves at a time; `None` means no limit.
     limit: Option<NonZeroU32>,
     /// Whether a sidecar enforces the limit as well.
     sidecar: SidecarMode,

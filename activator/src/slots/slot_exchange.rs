@@ -38,7 +38,7 @@ use crate::slots::slot_peers::SlotPeers;
 const RECEIVED: usize = 256;
 /// Activators connected at a time. More are rejected, and share no slots.
 const MAX_LINKS: usize = 256;
-/// Concurrent handshakes. One more closes that of another peer.
+/// Concurrent handshakes. One more handshake ends that of another peer.
 const HANDSHAKES: ConnectionBounds = ConnectionBounds { total: 128, per_peer: 8, authenticated: 0 };
 
 /// What an activator needs to exchange slots.

@@ -27,12 +27,7 @@ const SERVICE_NAME: &str = "rouse-activator";
 pub enum CollectorError {
     /// The file of CA certificates cannot be read.
     #[error("CA certificates in {}: {error}", .path.display())]
-    Certificates {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: pem::Error,
-    },
+    Certificates { path: PathBuf, error: pem::Error },
     /// TLS cannot be set up, or a certificate is invalid.
     #[error(transparent)]
     Tls(#[from] rustls::Error),

@@ -18,7 +18,6 @@ const MAX_PATH: usize = 512;
 pub struct EndedTrace<'a> {
     /// Ids of its spans.
     pub ids: &'a TraceIds,
-    /// Its request.
     pub request: &'a TracedRequest,
     /// Whether the request was held.
     pub held: bool,
@@ -31,7 +30,6 @@ pub struct EndedTrace<'a> {
 /// What spans have from a request's head.
 #[derive(Debug)]
 pub struct TracedRequest {
-    /// The workload.
     pub workload: Key,
     /// A method of HTTP; any other is `_OTHER`.
     pub method: &'static str,

@@ -14,8 +14,8 @@ const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 const LENGTH: usize = 55;
 /// Flag of ids that are random (level 2 of the specification), which continues with them.
 const RANDOM: TraceFlags = TraceFlags::new(2);
-/// Longest list that is exported. The specification asks for at least so much; it passes to the
-/// app in any length.
+/// Longest list that is exported. The specification requires at least so much; it passes to the app
+/// in any length.
 const MAX_STATE: usize = 512;
 
 /// The caller's span.

@@ -1,7 +1,7 @@
 //! RequestTrace: the trace of one request, from its head to its response head or failure.
 //!
 //! It becomes spans when it is dropped, so that a client that disconnects ends its trace as well.
-//! The end of the response body is not part of it: a stream may take hours.
+//! The trace ends before the response body does, because a stream may take hours.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -55,7 +55,6 @@ pub enum TraceSettingsError {
          collectors"
     )]
     Protocol(String),
-    /// The sampler is unknown.
     #[error("invalid OTEL_TRACES_SAMPLER {0:?}: {1}")]
     Sampler(String, UnknownSampler),
     /// The argument of the sampler is not a ratio.

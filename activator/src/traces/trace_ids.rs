@@ -6,7 +6,6 @@ use rand::RngExt;
 /// The ids that are fixed with the head of a request.
 #[derive(Debug)]
 pub struct TraceIds {
-    /// The trace.
     pub trace: TraceId,
     /// Sampled, and others of the trace.
     pub flags: TraceFlags,

@@ -1,7 +1,7 @@
 //! Tracer: decides which requests are traced.
 //!
 //! A request that its caller has sampled is traced. Without a caller's decision, it is traced only
-//! if it was held: others tell nothing about a wake.
+//! if it was held: other requests show nothing about a wake.
 
 use std::sync::Arc;
 

@@ -23,7 +23,6 @@ pub struct Containers {
 /// A port of the app, as the Service names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppPort {
-    /// A number.
     Number(u16),
     /// The name of a container's port, which each pod resolves.
     Name(Arc<str>),
@@ -32,9 +31,7 @@ pub enum AppPort {
 /// A container's port that has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedPort {
-    /// The name.
     pub name: Arc<str>,
-    /// The number.
     pub number: u16,
 }
 
@@ -42,7 +39,6 @@ pub struct NamedPort {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
-    /// Its name.
     pub name: String,
     /// `Always` for an init container that runs as long as the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,14 +54,11 @@ pub struct Container {
     pub startup_probe: Option<AnyObject>,
 }
 
-/// A port of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerPort {
-    /// The name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The number.
     pub container_port: u16,
     /// TCP by default.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +69,6 @@ pub struct ContainerPort {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Probe {
-    /// A GET.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_get: Option<HttpGet>,
     /// A connection.
@@ -116,9 +108,7 @@ pub struct HttpGet {
 /// A header of a request.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct HttpHeader {
-    /// The name.
     pub name: String,
-    /// The value.
     #[serde(default)]
     pub value: String,
 }
@@ -141,11 +131,9 @@ pub struct Grpc {
     pub service: Option<String>,
 }
 
-/// The port of a probe.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum ProbePort {
-    /// A number.
     Number(u16),
     /// The name of a port of the same container.
     Name(String),

@@ -40,7 +40,6 @@ pub struct FileSources {
     pub zero_scalers: watch::Receiver<Addresses>,
 }
 
-/// A file that is followed.
 struct FollowedFile {
     path: PathBuf,
     /// The text of the last read; empty if it failed.

@@ -1,12 +1,12 @@
 //! Changes from the Kubernetes API: a watch of ServerlessServices, one of labelled pods, and one of
 //! unlabelled pods in each namespace that has a workload without a sidecar.
 //!
-//! Of a pod only labels, node, address, state, the ports of its queue-proxy, and of one without that
-//! its ports and probes are kept; the rest is dropped while it is decoded. After a broken watch, all
-//! objects are listed again, and those that are missing are reported as deleted. An object that can
-//! no longer be decoded stays as it was last decoded, so its requests are still served. The objects
-//! can be persisted in files, so that an activator that restarts while the API server is unavailable
-//! continues with its last state.
+//! Of a pod, labels, node, address, state and the ports of its queue-proxy are kept; of a pod
+//! without a queue-proxy, its ports and probes too. The rest is dropped while the pod is decoded.
+//! After a broken watch, all objects are listed again, and those that are missing are reported as
+//! deleted. An object that can no longer be decoded stays as it was last decoded, so its requests
+//! are still served. The objects can be persisted in files, so that an activator that restarts
+//! while the API server is unavailable continues with its last state.
 
 mod listed_keys;
 mod persisted_objects;
@@ -192,7 +192,8 @@ fn timeouts(spec: RequestTimeouts) -> Timeouts {
     Timeouts::new(of(spec.total_millis), of(spec.response_start_millis), of(spec.idle_millis))
 }
 
-/// `None` if a part of it is invalid: its requests then wake the workload, as others do.
+/// `None` if a part of the rules is invalid: matching requests then wake the workload, as others
+/// do.
 fn no_wake(service: &ServerlessService, spec: &NoWakeSpec) -> Option<Arc<NoWake>> {
     let parsed = spec.parse();
     if parsed.is_none() {

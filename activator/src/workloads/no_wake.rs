@@ -10,9 +10,7 @@ use http::{HeaderValue, Request};
 /// Rules of one workload, and what these requests get while it has no pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NoWake {
-    /// The rules.
     pub rules: NoWakeRules,
-    /// The response.
     pub response: NoWakeResponse,
 }
 

@@ -44,7 +44,6 @@ pub enum PodProbe {
 /// The readiness probe of one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerProbe {
-    /// What it does.
     pub action: ProbeAction,
     /// Longest time of one probe.
     pub timeout: Duration,
@@ -129,8 +128,8 @@ fn http_get(get: &HttpGet, address: SocketAddr) -> Option<ProbeAction> {
     ProbeAction::http_get(address, get.path.as_deref(), headers).ok()
 }
 
-/// Whether a probe with this host goes to the pod itself. Another address says nothing about what
-/// the pod answers.
+/// Whether a probe with this host goes to the pod itself. Another address does not show what the
+/// pod answers.
 fn is_pod(host: Option<&str>) -> bool {
     host.is_none_or(str::is_empty)
 }

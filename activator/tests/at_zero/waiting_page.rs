@@ -59,7 +59,7 @@ async fn browser_gets_the_page_and_its_retry_waits_for_the_app() {
     assert!(text(&page).contains("<title>web is starting</title>"), "{}", text(&page));
     assert_eq!(receiver.next().await.messages[0].key, key(), "it wakes the workload");
     let counts = ["rouse_activator_requests_total", PAGES].map(|name| harness.metric(name));
-    assert_eq!(counts, [0.0, 1.0], "the page is no failure of the app");
+    assert_eq!(counts, [0.0, 1.0], "the page is not a failure of the app");
 
     let retry = retry(&harness);
     harness.until_held(1).await;

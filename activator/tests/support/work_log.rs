@@ -7,7 +7,6 @@ use http::Request;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-/// Number of a request.
 pub const NUMBER: &str = "request-number";
 /// Time that its work takes, in milliseconds.
 pub const TAKES: &str = "request-takes";
@@ -27,7 +26,7 @@ pub struct Figures {
     /// How long a request was pending while a pod was idle between two of its requests: the median,
     /// the 99.9th percentile and the maximum of these times.
     pub idle_while_waiting: [Duration; 3],
-    /// Requests of the busiest pod relative to those of the least busy one, minus 1.
+    /// Requests of the busiest pod relative to the least busy pod, minus 1.
     pub spread: f64,
 }
 

@@ -26,14 +26,12 @@ const HTTP2: Http2Options = Http2Options {
 /// so silent streams would be cut. Keepalive and the user timeout of TCP detect lost apps.
 const APP_HTTP2: Http2Options = Http2Options { ping: None, ..HTTP2 };
 
-/// The connections to all pods.
 #[derive(Debug, Default)]
 pub(super) struct PodConnections {
     /// Each request looks its pod up; a hash of the address costs more than some comparisons.
     by_pod: Mutex<BTreeMap<SocketAddr, Arc<PodConnection>>>,
 }
 
-/// The connections to one pod.
 #[derive(Debug)]
 pub(super) struct PodConnection {
     pub(super) http1: Pool,

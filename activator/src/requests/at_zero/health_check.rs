@@ -5,7 +5,7 @@
 //! success is correct, since a request would be served. The health checks of a workload with pods
 //! are forwarded.
 //!
-//! A client of the gRPC health protocol gets a response of that protocol.
+//! A client of the gRPC health protocol gets a gRPC response.
 //!
 //! No cache may store the response: the next request with its path may be a client's.
 

@@ -55,14 +55,15 @@ pub enum BrowserRequest {
     Retry,
 }
 
-/// Allows what has it to run, once. Of 128 bits, so that no content of a template can guess it.
+/// Content Security Policy nonce of one response: only elements with it are applied. It has 128
+/// bits, so that no content of a template can guess it.
 struct Nonce(u128);
 
 // === impl BrowserRequest ===
 
 impl BrowserRequest {
-    /// What the request is; `None` for one of another client. Never one that changes data or upgrades
-    /// its connection.
+    /// What the request is; `None` if it is not a browser's, or if it changes data or upgrades its
+    /// connection.
     pub fn of<B>(request: &Request<B>) -> Option<Self> {
         let headers = request.headers();
         if request.method() != Method::GET || headers.contains_key(UPGRADE) {

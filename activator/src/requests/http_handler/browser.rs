@@ -6,9 +6,9 @@
 //! retry of the page ─► held ─► has a slot ─► answered here, and not forwarded
 //! ```
 //!
-//! Both count and wake as all requests do. The end of the first one ends no wake: the size was
-//! written for its report, the retry follows at once, and a workload goes to zero only after a
-//! whole window without a request.
+//! Both count and wake as all requests do. The wake continues after the navigation has ended: the
+//! size was written for its report, the retry follows at once, and a workload goes to zero only
+//! after a whole window without a request.
 
 use http::{Request, Response};
 use http_body_util::Either;
@@ -37,8 +37,8 @@ impl HttpHandler {
         BrowserRequest::of(request).filter(|_| self.workload.settings().waiting_page)
     }
 
-    /// A navigation gets the waiting page if it is held for long, a retry of that page a response of
-    /// this process.
+    /// A navigation gets the waiting page if it is held for long. A retry, which the page sends,
+    /// gets a response of this process.
     pub(super) async fn serve_browser(
         &self,
         browser: BrowserRequest,
@@ -51,7 +51,8 @@ impl HttpHandler {
             Ok(mut request) => match self.hold_browser(&mut request).await {
                 Ok(()) => self.serve(request, forwarder).await,
                 Err(NotServed::Failed(error)) => Err(error),
-                // Its status is no failure of the workload, so it is not counted by it.
+                // The page's status 503 is not a failure of the workload, so it is not counted as
+                // one.
                 Err(NotServed::WaitingPage) => {
                     self.workload.metrics().waiting_page();
                     request.end_with_waiting_page();

@@ -59,7 +59,6 @@ pub enum WorkloadsFileError {
     /// It cannot be read, or is not UTF-8.
     #[error(transparent)]
     Read(#[from] std::io::Error),
-    /// It is too large.
     #[error("the file is larger than {bound} bytes")]
     TooLarge {
         /// The largest size.
@@ -105,7 +104,7 @@ struct WorkloadEntry {
     queue_depth: Option<usize>,
     /// Longest time of a request, if the pods have no queue-proxy.
     timeout_seconds: Option<u64>,
-    /// Requests that are no load.
+    /// Requests that are not load.
     #[serde(default, deserialize_with = "no_wake_rules")]
     no_wake: NoWakeRules,
     /// Browsers get a page while there is no pod.

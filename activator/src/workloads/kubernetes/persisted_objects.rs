@@ -109,7 +109,6 @@ impl<K: Resource + Clone + Serialize + DeserializeOwned> PersistedObjects<K> {
         component_base::clock::sleep_until(self.due).await;
     }
 
-    /// Writes all objects.
     pub(super) async fn write(&mut self) {
         self.due = None;
         let Some(path) = self.path.clone() else { return };

@@ -24,7 +24,7 @@ use crate::workloads::containers::{AnyObject, Container, Containers};
 /// Label of a node, and of each pod on it, with the zone.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
-/// A pod. Of one with a queue-proxy nothing of the spec but its node and the ports of that is kept.
+/// A pod. If it has a queue-proxy, only its node and the queue-proxy's ports are kept of the spec.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(super) struct TrimmedPod {
@@ -100,7 +100,7 @@ pub(super) fn trim_metadata<K: Resource>(object: &mut K) {
 // === impl TrimmedPod ===
 
 impl TrimmedPod {
-    /// Drops the spec of a pod with a queue-proxy, except for its node and the ports of that.
+    /// Drops the spec of a pod with a queue-proxy, except for the node and the queue-proxy's ports.
     fn trim_spec(&mut self) {
         self.node = self.spec.as_mut().and_then(|spec| spec.node_name.take());
         let queue_proxy = self.spec.as_ref().and_then(PodSpec::queue_proxy).map(Container::sidecar_ports);

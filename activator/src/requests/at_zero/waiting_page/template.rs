@@ -2,7 +2,7 @@
 //!
 //! `{{name}}` and `{{namespace}}` are the workload's, escaped; `{{nonce}}` is for `<style>`;
 //! `{{script}}` is the element with the script that retries, without which the page would stay
-//! forever. Text in braces that is no single word of lower-case letters stays as it is.
+//! forever. Text in braces that is not one word of lower-case letters stays as it is.
 
 use std::fmt::Write;
 
@@ -33,11 +33,10 @@ enum TemplatePart {
 /// Why a template is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// It is too long.
     #[error("longer than {MAX_BYTES} bytes")]
     TooLong,
     /// It has a place for a value that does not exist.
-    #[error("{{{{{0}}}}} is none of {{{{name}}}}, {{{{namespace}}}}, {{{{nonce}}}} and {{{{script}}}}")]
+    #[error("{{{{{0}}}}} is not one of {{{{name}}}}, {{{{namespace}}}}, {{{{nonce}}}} and {{{{script}}}}")]
     UnknownValue(String),
     /// It would never load the app.
     #[error("no {{{{script}}}}, which loads the app")]
@@ -172,7 +171,7 @@ mod tests {
         let unknown = Template::parse("{{host}}{{script}}").unwrap_err();
         assert_eq!(
             unknown.to_string(),
-            "{{host}} is none of {{name}}, {{namespace}}, {{nonce}} and {{script}}"
+            "{{host}} is not one of {{name}}, {{namespace}}, {{nonce}} and {{script}}"
         );
         let long = format!("{{{{script}}}}{}", "a".repeat(MAX_BYTES));
         assert_eq!(Template::parse(&long), Err(TemplateError::TooLong));

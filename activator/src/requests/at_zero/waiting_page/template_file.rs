@@ -1,7 +1,7 @@
 //! The file of the waiting page's template, which a ConfigMap may provide.
 //!
-//! A file that does not exist leaves the built-in page. An invalid one is logged, and the last
-//! valid template stays in effect: the page is no reason to keep an activator from serving.
+//! A file that does not exist leaves the built-in page. An invalid file is logged, and the last
+//! valid template stays in effect: an activator serves requests without its page, too.
 
 use std::fs::File;
 use std::io::{self, Read};
