@@ -26,7 +26,8 @@ pub struct LearningSpec {
     pub factor: Option<f64>,
     /// The objective; without one the target is at the knee of the load curve.
     pub objective: Option<MissBudget>,
-    /// The time after which a response misses the objective. Misses of another one are no evidence.
+    /// The time after which a response misses the objective. Misses of another threshold do not
+    /// count.
     pub threshold: Option<Duration>,
 }
 

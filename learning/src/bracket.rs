@@ -12,7 +12,6 @@ const NARROW: f64 = 1.15;
 /// A target with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tried {
-    /// The target.
     pub(crate) target: f64,
     /// Its measure divided by the limit: above 1 is bad.
     pub(crate) severity: f64,

@@ -1,7 +1,7 @@
 //! Load curve: throughput, time in the app and misses of a pod at each load.
 //!
-//! Bins of the load are logarithmic. The load of a second is the mean of all pods: that of a single
-//! pod in a single second is high because its requests happen to be long, and shows nothing about
+//! Bins of the load are logarithmic. The load of a second is the mean of all pods: a single pod's
+//! load in a single second is high because its requests happen to be long, and shows nothing about
 //! what the load does to them.
 
 use serde::{Deserialize, Serialize};

@@ -193,8 +193,9 @@ impl Learner {
         }
     }
 
-    /// The target at `now`, in Unix time. `averages` and `ready` are those of the workload's decision,
-    /// and `user_spec` is the decider's with the user's target: both serve the comparison of costs.
+    /// The target at `now`, in Unix time. `averages` and `ready` are the inputs of the workload's
+    /// decision, and `user_spec` is the decider's spec with the user's target: they serve the
+    /// comparison of costs.
     pub fn decide(
         &mut self,
         user_spec: &DeciderSpec,

@@ -41,7 +41,6 @@ pub(crate) struct Regime {
     last_shift: Option<Duration>,
 }
 
-/// Result of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockResult {
     /// The throughput is the expected one.
@@ -89,7 +88,7 @@ impl Regime {
 
     /// Ends a block. Its seconds join the curve if they agree with it.
     ///
-    /// `target` is the present one if it was good before. Without a good result the curve is no
+    /// `target` is the present one if it was good before. Without a good result the curve is not a
     /// reference yet.
     pub(crate) fn end_block(
         &mut self,

@@ -30,7 +30,6 @@ pub(crate) struct Shadow {
     costs: Costs,
 }
 
-/// Result of an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HourResult {
     /// The learned target cost too much more.
@@ -57,7 +56,8 @@ impl Shadow {
         self.costs
     }
 
-    /// Continues the hour of a stored state. An hour that began in the future is that of another clock.
+    /// Continues the hour of a stored state. An hour that began in the future is from another
+    /// clock.
     pub(crate) fn restore(&mut self, costs: Costs, now: Duration) {
         if costs.is_valid() && costs.since.is_some_and(|since| since <= now) {
             self.costs = costs;

@@ -12,7 +12,6 @@ const MEMORY: usize = 16 * 1024;
 /// Sums of one bin of a curve: five floats.
 const CURVE: usize = 48 * 5 * size_of::<f64>();
 
-/// One call.
 #[derive(Clone, Debug)]
 enum Call {
     Observe(Duration, Vec<PodSecond>),

@@ -10,7 +10,7 @@ use crate::observation::PodSecond;
 
 /// Factor on the load of the pods at an out-of-memory kill. One pod had more than their mean.
 const AFTER_KILL: f64 = 0.7;
-/// Least load at a kill over the target. Memory of idle pods is not that of requests.
+/// Least load at a kill over the target. Requests do not take the memory of idle pods.
 const LEAST_KILLED: f64 = 0.25;
 /// Factor on the target at a kill of a pod before any second of its load.
 const AFTER_EARLY_KILL: f64 = 0.5;

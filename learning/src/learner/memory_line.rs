@@ -18,7 +18,8 @@ const PRECISE: f64 = 100.0;
 /// Standard deviations of a momentary load that is never exceeded, and of a sure slope.
 const PEAK: f64 = 4.0;
 const SURE: f64 = 2.0;
-/// Least spread of the momentary load over that of independent arrivals. With few pods it grows.
+/// Least spread of the momentary load over the spread of independent arrivals. With few pods it
+/// grows.
 const LEAST_SPREAD: f64 = 0.775;
 /// Load that divides.
 const LEAST_LOAD: f64 = 1e-3;
@@ -126,8 +127,8 @@ impl MemoryLine {
         Some(above_least.max(spread / (LEAST_SPREAD * load.sqrt())).max(0.0))
     }
 
-    /// The largest target that may fit, for a lower one. `None` without a sure slope: memory that does
-    /// not depend on the load is no reason for more pods.
+    /// The largest target that may fit, for a lower one. `None` without a sure slope: memory that
+    /// does not depend on the load needs no further pods.
     pub(super) fn possible_target(&self) -> Option<f64> {
         let fit = self.fit()?;
         let slope = fit.slope - SURE * fit.deviation;

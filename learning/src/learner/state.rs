@@ -99,7 +99,7 @@ impl Learner {
         self.curve = state.curve;
         self.shadow.restore(state.costs, now);
         self.restore_rests(state.rests, now);
-        // A time in the future is that of another clock.
+        // A time in the future is from another clock.
         self.last_change = state.last_change.filter(|change| change.is_valid() && change.at <= now);
         if state.settled && !state.reverted {
             self.phase = Phase::Settled;

@@ -48,12 +48,13 @@ const WATCHED: Duration = Duration::from_secs(900);
 const BACK: f64 = 0.88;
 /// Seconds of overload that are a breach.
 const MOST_OVERLOADED: u32 = 3;
-/// Standard deviations of a sure breach, and the excess over the budget that is none.
+/// Standard deviations by which a breach is sure, and the excess over the budget that is not a
+/// breach yet.
 const SURE: f64 = 2.0;
 const SLIGHT: f64 = 0.025;
 /// Share of throttled CPU periods from which on there is no raise.
 const MOST_THROTTLED: f64 = 0.1;
-/// Load over that of a bad target.
+/// Load over a bad target's load.
 const DISTANCE: f64 = 0.95;
 /// Part of the load's decrease that must show in the time or the misses.
 const SHOWS: f64 = 0.4;
@@ -63,7 +64,7 @@ const PROBE: f64 = 0.8;
 const MOST_AHEAD: f64 = 1.6;
 /// Share of a settled target that its pods carry, before a raise.
 const CARRIED: f64 = 0.83;
-/// Load of a reference over that of a settled target, before a raise.
+/// Load of a reference over a settled target's load, before a raise.
 const LOWER_LOAD: f64 = 0.8;
 /// A bad target over the present one, from which on there is room for a raise.
 const NEAR_BAD: f64 = 1.3;
@@ -105,8 +106,8 @@ impl Learner {
         }
     }
 
-    /// Keeps a recommended target while the trial, which is one of the user's target, still speaks for
-    /// it. Nothing is recommended to find out what happens.
+    /// Keeps a recommended target while the trial, which is one of the user's target, still
+    /// supports it. Nothing is recommended to find out what happens.
     fn review_recommendation(&mut self, assessment: &Assessment, at: Duration) {
         let user = self.spec.start();
         let holds = match assessment.pressure {
@@ -311,8 +312,8 @@ impl Learner {
         }
     }
 
-    /// Relative growth of a pod's throughput over that of its load, from before the last change to
-    /// now, with its standard deviation. 1 below the knee, 0 above.
+    /// Relative growth of a pod's throughput over the growth of its load, from before the last
+    /// change to now, with its standard deviation. 1 below the knee, 0 above.
     pub(super) fn elasticity(&self) -> Option<(f64, f64)> {
         let change = self.last_change.filter(|change| change.kind == ChangeKind::Raise)?;
         let load = (self.trial.sums.mean_load() / change.load).ln();

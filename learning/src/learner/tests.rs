@@ -21,7 +21,7 @@ pub(super) struct Workload {
     sheds: bool,
     /// Share of requests that fail at once, whatever the load is.
     failing: f64,
-    /// Memory without requests and that of a request, as shares of the limit.
+    /// Memory without requests and memory of a request, as shares of the limit.
     pub(super) memory: Option<(f64, f64)>,
     /// The target by which the pods are scaled, if it is not the learned one.
     pub(super) in_force: Option<f64>,
