@@ -10,8 +10,8 @@
 //!
 //! Beside them, `sidecar_injection` is a webhook on the listener of the metrics API.
 //!
-//! The process writes two things to the cluster: its own serving certificate, and the CA of that
-//! certificate in its APIServices and in the configuration of the webhook.
+//! The process writes two things to the cluster: its serving certificate, and the certificate's CA
+//! in its APIServices and in the configuration of the webhook.
 
 pub mod app;
 pub mod args;

@@ -107,7 +107,6 @@ pub struct PushMetrics {
 /// Handles for reads of CPU and memory.
 #[derive(Clone, Debug)]
 pub struct ResourceMetrics {
-    /// Reads, by outcome.
     pub reads: OutcomeCounters,
     /// Items that could not be decoded.
     pub invalid: IntCounter,
@@ -137,7 +136,7 @@ impl Metrics {
     /// Registers all metrics.
     ///
     /// # Errors
-    /// When the registry already has one of them.
+    /// When the registry already has one of these metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         Ok(Self {
             workloads: gauge(registry, "workloads", "Workloads in the table.")?,

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The policy of `deploy/queue-proxy.yaml` makes the same pods in CEL. Both are tested with the
-//! pods in `tests/cluster/policies/testdata`, so a change of one without the other fails.
+//! pods in `tests/cluster/policies/testdata`, so a change of only one fails.
 //!
 //! The API server does not authenticate itself to webhooks, so any client is served. A response
 //! depends on nothing but the request and the flags.

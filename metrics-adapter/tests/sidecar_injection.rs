@@ -18,7 +18,7 @@ const TABLE: &str = "../tests/cluster/policies/testdata/pods";
 /// The image in the table.
 const IMAGE: &str = "queue-proxy:v1";
 
-/// The defaults of the flags, which are those of the policy.
+/// The defaults of the flags, which equal the policy's.
 fn settings() -> SidecarSettings {
     Args::try_parse_from(["metrics-adapter", "--sidecar-image", IMAGE]).unwrap().sidecar.settings().unwrap()
 }

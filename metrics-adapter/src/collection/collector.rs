@@ -58,7 +58,6 @@ impl Collector {
         &self.clock
     }
 
-    /// The recordings of loads.
     pub fn recordings(&self) -> &LoadRecordings {
         &self.recordings
     }

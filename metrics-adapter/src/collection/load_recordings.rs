@@ -27,9 +27,10 @@ const ABANDONED: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct LoadRecordings {
     recordings: Mutex<Vec<Recording>>,
-    /// Their number, read without the lock.
+    /// Number of recordings, read without the lock.
     active: AtomicUsize,
-    /// Of the next recording. Begins with the start of the process, so that it is not that of another.
+    /// The id of the next recording. The first one is the time of the start, so that no other
+    /// process has used it.
     next_id: Mutex<u64>,
 }
 
@@ -45,10 +46,10 @@ struct Recording {
 /// Why a recording cannot be started or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordingError {
-    /// Too many of them.
+    /// Too many loads are being recorded.
     #[error("{MAX_RECORDINGS} loads are being recorded already; one ends a minute after its client")]
     TooMany,
-    /// There is none of that number.
+    /// No recording has this id.
     #[error(
         "the recording has ended: it was not read for a minute, another replica leads, or the metric of \
          the workload changed"

@@ -55,14 +55,11 @@ struct ScheduledWorkload {
     last: RoundResult,
 }
 
-/// A round that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueRound {
-    /// The workload.
     pub key: Key,
     /// The second to record it in.
     pub due: Duration,
-    /// Result of the last round.
     pub last: RoundResult,
 }
 

@@ -13,9 +13,9 @@
 //!   the sum.
 //! - A round is recorded at the time it was due, not when it ended, so every round has a second of
 //!   its own.
-//! - Pods without a sidecar are not scraped: the activators report all of their requests. A second
-//!   counts as one without requests of the pods themselves, if an activator is connected that would
-//!   have reported others. Their learner gets what activators reported of each pod.
+//! - Pods without a sidecar are not scraped: the activators report all of their requests. While an
+//!   activator is connected that would have reported their requests, a second without a report
+//!   counts as a second without requests. Their learner gets what activators reported of each pod.
 //! - If a workload's target is learned, the seconds of the pods that were read are kept for its
 //!   learner.
 
@@ -66,7 +66,6 @@ pub struct StatsScraper {
     pub resources: Arc<ResourceReadings>,
     /// The pods to scrape.
     pub pods: ReadyPods,
-    /// The client to scrape with.
     pub client: ScrapeClient,
     /// The current workloads.
     pub workloads: WorkloadsReceiver,
@@ -363,8 +362,7 @@ impl SampledPods {
         self
     }
 
-    /// Whether none of them has a request. A pod that is too young has no stat yet, so it may be
-    /// busy.
+    /// Whether no pod has a request. A pod that is too young has no stat yet, so it may be busy.
     fn is_idle(&self) -> bool {
         self.too_young == 0 && self.stats.iter().all(Stat::is_idle)
     }

@@ -29,7 +29,6 @@ pub struct DecisionHistory {
     workloads: Mutex<HashMap<Key, WorkloadHistory>>,
 }
 
-/// The history of one workload.
 #[derive(Debug, Default)]
 struct WorkloadHistory {
     records: VecDeque<DecisionRecord>,

@@ -49,7 +49,7 @@ pub struct Api {
 // === impl Api ===
 
 impl Api {
-    /// An API over these values, or over those of the leader. With `custom`, it also serves
+    /// An API over these values, or over the leader's values. With `custom`, it also serves
     /// custom.metrics.k8s.io.
     pub fn new(
         values: MetricValues,

@@ -33,7 +33,6 @@ pub(super) fn wants_aggregated(headers: &HeaderMap) -> bool {
     accepts.flat_map(|value| value.split(',')).any(wanted)
 }
 
-/// An API group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ApiGroup {
     /// external.metrics.k8s.io: metrics selected by the name of a Service.
@@ -48,7 +47,6 @@ impl ApiGroup {
     /// All groups.
     pub(super) const ALL: [Self; 2] = [Self::External, Self::Object];
 
-    /// The served groups.
     pub(super) fn served(custom: bool) -> &'static [Self] {
         if custom { &Self::ALL } else { &[Self::External] }
     }

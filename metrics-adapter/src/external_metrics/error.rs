@@ -83,7 +83,6 @@ pub enum ApiError {
         namespace: String,
         /// The requested Service.
         service: String,
-        /// The workloads.
         workloads: String,
     },
     /// There is no current data.
@@ -95,11 +94,10 @@ pub enum ApiError {
         namespace: String,
         /// The requested Service.
         service: String,
-        /// The missing data.
         missing: MissingData,
     },
-    /// No workload of that name.
-    #[error("workload {0} not found: no PodAutoscaler of that name has a Metric")]
+    /// No workload has this name.
+    #[error("workload {0} not found: no PodAutoscaler of this name has a Metric")]
     UnknownWorkload(String),
     /// A query for a recorded load that is not `recording=NUMBER&from=NUMBER`.
     #[error("invalid query {0:?}; send none to start a recording, and then recording=NUMBER&from=NUMBER")]
@@ -107,7 +105,6 @@ pub enum ApiError {
     /// The load cannot be recorded.
     #[error("the load of {workload} cannot be recorded: {source}")]
     Recording {
-        /// The workload.
         workload: String,
         /// The reason.
         source: RecordingError,
@@ -123,7 +120,6 @@ pub enum ApiError {
     LeaderUnreachable {
         /// Address of its stats port.
         address: std::net::SocketAddr,
-        /// The failure.
         source: ForwardError,
     },
     /// Too many concurrent requests.
@@ -147,7 +143,6 @@ pub(super) struct Status {
 // === impl ApiError ===
 
 impl ApiError {
-    /// The status code.
     pub fn code(&self) -> StatusCode {
         self.code_and_reason().0
     }

@@ -35,7 +35,7 @@ pub(super) fn report(
     Ok(HistoryReport { metric, now, interval_ms: INTERVAL_MS, samples, wakes })
 }
 
-/// The present state of all workloads, or of those of one namespace.
+/// The present state of all workloads, or of one namespace's workloads.
 pub(super) fn current(values: &MetricValues, namespace: Option<&str>, now: i64) -> CurrentSamples {
     let table = values.workloads.borrow().clone();
     let selected =

@@ -59,11 +59,8 @@ pub enum LeaderLocation {
 /// The leader's response.
 #[derive(Debug)]
 pub struct ForwardedResponse {
-    /// Its status code.
     pub status: StatusCode,
-    /// Its content type.
     pub content_type: HeaderValue,
-    /// Its body.
     pub body: Bytes,
 }
 

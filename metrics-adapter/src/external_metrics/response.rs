@@ -5,7 +5,6 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use serde::Serialize;
 
-/// A response of the API.
 pub type ApiResponse = Response<Full<Bytes>>;
 
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> ApiResponse {

@@ -24,7 +24,6 @@ pub(super) enum Route<'a> {
     Resources,
     /// An external metric.
     Metric {
-        /// The namespace.
         namespace: &'a str,
         /// The metric's name.
         metric: &'a str,
@@ -33,13 +32,10 @@ pub(super) enum Route<'a> {
     ObjectGroup,
     /// `/apis/custom.metrics.k8s.io/v1beta2`
     ObjectResources,
-    /// A metric of an object.
     ObjectMetric {
-        /// The namespace.
         namespace: &'a str,
         /// The kind of object.
         described: DescribedResource,
-        /// Its name.
         name: &'a str,
         /// The metric's name.
         metric: &'a str,
@@ -49,7 +45,6 @@ pub(super) enum Route<'a> {
     Why {
         /// The workload's namespace.
         namespace: &'a str,
-        /// Its name.
         name: &'a str,
     },
     /// The recorded load of a workload:
@@ -57,7 +52,6 @@ pub(super) enum Route<'a> {
     Trace {
         /// The workload's namespace.
         namespace: &'a str,
-        /// Its name.
         name: &'a str,
     },
     /// The last hour of a workload:
@@ -65,11 +59,10 @@ pub(super) enum Route<'a> {
     History {
         /// The workload's namespace.
         namespace: &'a str,
-        /// Its name.
         name: &'a str,
     },
     /// The present state of all workloads, `/apis/external.metrics.k8s.io/v1beta1/history`, or of
-    /// those of one namespace.
+    /// the workloads of one namespace.
     HistoryList {
         /// The namespace; `None` for all.
         namespace: Option<&'a str>,
@@ -84,7 +77,6 @@ pub(super) enum Route<'a> {
     Other,
 }
 
-/// Which probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Probe {
     /// `/readyz`

@@ -32,7 +32,6 @@ use crate::watches::workloads::{Workload, WorkloadsReceiver};
 
 /// API group of external metrics.
 pub const GROUP: &str = "external.metrics.k8s.io";
-/// Its version.
 pub const VERSION: &str = "v1beta1";
 /// Kind of its responses.
 pub(super) const KIND: &str = "ExternalMetricValueList";
@@ -44,13 +43,12 @@ const STALE_DECISION_MS: i64 = 10_000;
 /// The sources of all values.
 #[derive(Clone, Debug)]
 pub struct MetricValues {
-    /// Averages.
+    /// Averages of each workload's windows.
     pub collector: Arc<Collector>,
-    /// DecisionStore.
+    /// The newest decision of each workload.
     pub decisions: Arc<DecisionStore>,
     /// The data behind decisions.
     pub history: Arc<DecisionHistory>,
-    /// Pods.
     pub pods: ReadyPods,
     /// The table of workloads.
     pub workloads: WorkloadsReceiver,
@@ -66,7 +64,6 @@ pub(super) struct ValueList {
     items: [ValueItem; 1],
 }
 
-/// One value.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ValueItem {
@@ -88,7 +85,6 @@ pub(super) struct MetricSample {
     pub(super) value: String,
 }
 
-/// A served metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServedMetric {
     Average(MetricName),
@@ -238,7 +234,7 @@ impl MetricValues {
     }
 }
 
-/// The smallest size by the schedule now; 0 is no bound.
+/// The smallest size by the schedule now; 0 means no bound.
 fn scheduled_minimum(workload: &Workload) -> u32 {
     workload.schedule.as_ref().map_or(0, |schedule| schedule.minimum(component_base::clock::unix_millis()))
 }

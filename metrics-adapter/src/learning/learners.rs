@@ -48,7 +48,6 @@ pub struct LearnerSources {
     pub pods: ReadyPods,
 }
 
-/// The learner of one workload.
 #[derive(Debug)]
 struct WorkloadLearner {
     learner: Learner,
@@ -67,8 +66,9 @@ impl Learners {
         Self { sources, metrics, learners: HashMap::new() }
     }
 
-    /// Learns from the seconds since the last call, on the leader. `averages` and `ready` are those
-    /// of the decision that is about to be made, at `now` in Unix time. `None` without a learner.
+    /// Learns from the seconds since the last call, on the leader. `averages` and `ready` are the
+    /// inputs of the decision that is about to be made, at `now` in Unix time. `None` without a
+    /// learner.
     pub fn learn(
         &mut self,
         workload: &Workload,

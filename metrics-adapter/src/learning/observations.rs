@@ -4,10 +4,10 @@
 //! The stats scraper records one round a second, and the multi-scaler takes all rounds with each
 //! decision. A round that was discarded is absent, which the learner sees as a gap.
 //!
-//! Bounds: 16 rounds for a workload, and a round has at most the pods that one scrape reads.
-//! Workloads are those of the table. At the bound all rounds of the workload are dropped, and further
-//! ones until the next take: only the leader learns, and with ten thousand workloads the rounds of
-//! another replica would take more than 100 MB.
+//! Bounds: 16 rounds for a workload, and a round has at most the pods that one scrape reads. Only
+//! workloads of the table have rounds. At the bound all rounds of the workload are dropped, and
+//! further ones until the next take: only the leader learns, and with ten thousand workloads the
+//! rounds of another replica would take more than 100 MB.
 
 use std::collections::HashMap;
 use std::time::Duration;

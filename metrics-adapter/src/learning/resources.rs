@@ -10,8 +10,9 @@
 //! 15 s: a request for each of ten thousand workloads would be 700 a second for the metrics API. That
 //! API has no pages, so the list is decoded item by item while it arrives.
 //!
-//! Missing is never zero. Without `metrics.k8s.io`, a memory limit or a present reading, a pod has no
-//! share of its memory limit, and the rules that use it are off. Throttling is not part of that API.
+//! Missing is never zero. Without `metrics.k8s.io`, a memory limit or a present reading, a pod has
+//! no share of its memory limit, and the rules that use it are off. `metrics.k8s.io` does not
+//! report throttling.
 
 mod list_items;
 mod pod_metrics;

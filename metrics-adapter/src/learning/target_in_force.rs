@@ -2,7 +2,7 @@
 //!
 //! With `learn-target: Apply` it is the learned one: for the decider, for its panic and burst
 //! capacity, for pokes, and for the value that the HPA reads. Where it equals the user's target, or
-//! is no usable divisor, nothing differs from a workload that does not learn, to the last bit.
+//! is not a usable divisor, nothing differs from a workload that does not learn, to the last bit.
 
 use std::borrow::Cow;
 

@@ -51,7 +51,7 @@ struct ShortListVisitor;
 /// Checks the lists without memory for their elements.
 ///
 /// # Errors
-/// When a list is longer than that of any pod, or the body is not a review of a pod.
+/// When a list is longer than any pod's, or the body is not a review of a pod.
 pub(super) fn check_list_lengths(body: &[u8]) -> Result<(), serde_json::Error> {
     let ReviewLists { .. } = serde_json::from_slice(body)?;
     Ok(())

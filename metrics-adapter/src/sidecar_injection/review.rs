@@ -33,7 +33,6 @@ pub enum ReviewError {
         "the request is to {operation:?} {resource:?}; the webhook's rules must select CREATE of pods alone"
     )]
     NotACreation {
-        /// Its operation.
         operation: Operation,
         /// Its resource, and the subresource.
         resource: String,
@@ -76,7 +75,7 @@ pub fn respond(
     Ok(response.into_review())
 }
 
-/// The number of objects, lists and separators in a review, also of those within texts.
+/// The number of objects, lists and separators in a review, also within texts.
 pub(super) fn element_count(body: &[u8]) -> usize {
     body.iter().filter(|byte| b"{[,".contains(byte)).count()
 }

@@ -4,20 +4,20 @@ use autoscaler::contract::quantity::{ParseQuantityError, parse_milli};
 use clap::Args;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// Flags of the sidecar that the webhook adds. Their defaults are those of the policy.
+/// Flags of the sidecar that the webhook adds. They have the policy's defaults.
 #[derive(Clone, Debug, Args)]
 pub struct SidecarArgs {
     /// Image of the sidecar. With it, /mutate-pods of the API port is an admission webhook that
     /// adds the sidecar to labelled pods, for clusters without MutatingAdmissionPolicy v1.
     #[arg(long, env = "ROUSE_SIDECAR_IMAGE", value_name = "IMAGE")]
     pub sidecar_image: Option<String>,
-    /// CPU request of that sidecar.
+    /// CPU request of the sidecar.
     #[arg(long, env = "ROUSE_SIDECAR_CPU_REQUEST", default_value = "25m", value_parser = parse_quantity)]
     pub sidecar_cpu_request: Quantity,
-    /// Memory request of that sidecar.
+    /// Memory request of the sidecar.
     #[arg(long, env = "ROUSE_SIDECAR_MEMORY_REQUEST", default_value = "16Mi", value_parser = parse_quantity)]
     pub sidecar_memory_request: Quantity,
-    /// Memory limit of that sidecar.
+    /// Memory limit of the sidecar.
     #[arg(long, env = "ROUSE_SIDECAR_MEMORY_LIMIT", default_value = "128Mi", value_parser = parse_quantity)]
     pub sidecar_memory_limit: Quantity,
 }

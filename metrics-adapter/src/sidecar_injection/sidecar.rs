@@ -53,7 +53,7 @@ pub(super) fn container(
     })
 }
 
-/// The settings of one sidecar. It checks them, and has the defaults of those that are not set.
+/// The settings of one sidecar, checked, and with defaults in place of absent ones.
 fn variables(pod: &AppPod<'_>) -> Result<Vec<EnvVar>, serde_json::Error> {
     let annotated = |name: &str| pod.annotation(name).unwrap_or_default().to_owned();
     let probe = pod.probe().map(|probe| probe.json()).transpose()?.unwrap_or_default();

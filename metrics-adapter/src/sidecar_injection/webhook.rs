@@ -29,8 +29,8 @@ const PLACES_PER_PEER: usize = 8;
 /// Reviews that are decoded at the same time. The API server's take less than a millisecond; a
 /// hostile one takes longer, and then occupies no more than one of the threads.
 const DECODERS: usize = 1;
-/// A review with more elements is delayed before it is decoded, so that those of one peer occupy no
-/// thread. A pod of 20 containers has less.
+/// A review with more elements is delayed before it is decoded, so that the reviews of one peer
+/// occupy no thread. A pod of 20 containers has fewer.
 const LARGE: usize = 5_000;
 const DELAY_OF_LARGE: Duration = Duration::from_millis(250);
 /// Time for a place, and then for the body: as long as the API server waits in all.
@@ -138,7 +138,6 @@ impl Webhook {
 // === impl WebhookError ===
 
 impl WebhookError {
-    /// The status code.
     pub fn code(&self) -> StatusCode {
         match self {
             Self::NotServed => StatusCode::NOT_FOUND,

@@ -1,10 +1,10 @@
 //! Reconciles the caBundle of one object, so that the API server trusts the serving certificate
 //! when it connects to this installation's Service.
 //!
-//! The object is Rouse's exactly if it names that Service. Otherwise it is left unchanged, and a log
-//! line, an event on it and its metric report that. A program that writes another caBundle into an
-//! object of Rouse, as KEDA's operator does whatever the APIService names, is reported as well, and
-//! the caBundle is restored at intervals that grow ([`WritePace`]).
+//! The object is Rouse's exactly if it names that Service. Otherwise it is left unchanged, and a
+//! log line, an event on the object and its metric report it. A program that writes another
+//! caBundle into an object of Rouse, as KEDA's operator does whatever the APIService names, is
+//! reported as well, and the caBundle is restored at intervals that grow ([`WritePace`]).
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -53,14 +53,10 @@ pub trait TrustingObject:
 /// The server that an object names, and the trust in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrustedServer<'a> {
-    /// A Service.
     Service {
-        /// Its namespace.
         namespace: &'a str,
-        /// Its name.
         name: &'a str,
-        /// The CAs by which it is verified; `None` without verification, or by those of the API
-        /// server.
+        /// The CAs that verify it; `None` if nothing verifies it, or the CAs of the API server do.
         ca: Option<&'a ByteString>,
     },
     /// Anything else, as a noun.
@@ -74,7 +70,8 @@ enum CaBundleState {
     InSync,
     /// It names our Service, with another CA or without verification.
     OutOfDate,
-    /// It names our Service, and another program overwrites its CA: the field manager of that.
+    /// It names our Service, and another program overwrites its CA. Holds the program's field
+    /// manager.
     Overwritten(String),
     /// It names another server.
     OwnedByOther(String),
@@ -85,7 +82,6 @@ enum CaBundleState {
 /// Reconciles one object.
 #[derive(Clone)]
 pub struct CaBundleReconciler {
-    /// The API server.
     pub client: Client,
     /// Name of the object.
     pub name: &'static str,
@@ -103,11 +99,11 @@ struct BundleWriter<K> {
     name: &'static str,
     /// The CA of the last write.
     written: Option<ByteString>,
-    /// The writes of that CA.
+    /// The pace of the writes of this CA.
     pace: WritePace,
 }
 
-/// Reconciles the object on each change of it and of `ca`.
+/// Reconciles the object on each change of the object and of `ca`.
 #[tracing::instrument(skip_all, fields(kind = %K::kind(&()), name = reconciler.name))]
 pub async fn reconcile<K: TrustingObject>(
     reconciler: CaBundleReconciler,

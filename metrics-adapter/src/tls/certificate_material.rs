@@ -16,7 +16,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// Validity of a leaf; renewed when a third of it is left.
+/// Validity of a leaf; renewed when a third of the validity is left.
 const LEAF_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Validity of a CA; replaced when less than the validity of a leaf is left.
 const CA_LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);

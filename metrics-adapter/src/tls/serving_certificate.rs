@@ -131,7 +131,7 @@ impl ServingCertificate {
             return RECHECK;
         }
         match self.write(secret, current.and_then(Result::ok).as_ref(), now).await {
-            // The watch brings the written Secret, ours or that of a faster replica.
+            // The watch brings the written Secret, ours or a faster replica's.
             Ok(()) => RECHECK,
             Err(WriteSecretError::Api(kube::Error::Api(status))) if status.code == 409 => RECHECK,
             Err(error) => {

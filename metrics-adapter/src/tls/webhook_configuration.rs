@@ -1,5 +1,5 @@
-//! The MutatingWebhookConfiguration, by which the API server connects to this installation's
-//! Service with pods that are created.
+//! The MutatingWebhookConfiguration: it makes the API server send each new labelled pod to this
+//! installation's Service.
 
 use json_patch::Patch;
 use k8s_openapi::ByteString;

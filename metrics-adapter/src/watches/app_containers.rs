@@ -46,7 +46,7 @@ impl AppContainer {
     }
 }
 
-/// A limit of 0 is none, as for the kubelet.
+/// A limit of 0 means no limit, as for the kubelet.
 fn limit(limits: &BTreeMap<String, Quantity>, resource: &str) -> Option<i64> {
     parse_milli(&limits.get(resource)?.0).ok().filter(|limit| *limit > 0)
 }

@@ -63,7 +63,6 @@ enum WatchedResource {
     Config,
 }
 
-/// An event of one of the watches.
 enum WatchEvent {
     Object(Option<Key>),
     /// A part of an incomplete list.

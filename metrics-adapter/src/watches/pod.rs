@@ -17,7 +17,6 @@ use crate::watches::pod_template;
 /// The fields of a pod that are used here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// Its name.
     pub name: String,
     /// The pod IP; `None` until it is assigned.
     pub ip: Option<IpAddr>,
@@ -37,7 +36,6 @@ pub struct Pod {
     pub memory_kill: Option<Duration>,
     /// The containers of the app that have a limit.
     pub app_containers: Box<[AppContainer]>,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
 }
 

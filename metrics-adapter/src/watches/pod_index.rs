@@ -32,7 +32,7 @@ impl PodIndex {
         self.by_name.get(name).cloned()
     }
 
-    /// The newest version of a pod: of one that can no longer be decoded, the last decoded one.
+    /// The newest version of a pod; if it cannot be decoded, the last decoded version.
     pub(super) fn newest(&self, pod: &Decoded<KubernetesPod>) -> Arc<Pod> {
         match &pod.0 {
             Ok(pod) => Arc::new(Pod::from(&**pod)),
@@ -43,7 +43,6 @@ impl PodIndex {
         }
     }
 
-    /// The selected pods.
     pub(super) fn select(&self, selector: &Selector) -> impl Iterator<Item = &Arc<Pod>> {
         let fewest =
             selector.requirements().iter().filter_map(|it| self.labelled(it)).min_by_key(|pods| pods.len());
@@ -68,7 +67,6 @@ impl PodIndex {
         self.by_name.insert(pod.name.clone(), pod);
     }
 
-    /// Removes a pod.
     pub(super) fn remove(&mut self, name: &str) {
         let Some(pod) = self.by_name.remove(name) else { return };
         for (label, value) in indexed(&pod) {

@@ -4,9 +4,9 @@
 //! the command, the arguments, the environment or the resources of the app's containers; and the
 //! time of the newest out-of-memory kill.
 //!
-//! The hash is part of the stored state, so every release must compute the same. The sidecar is not
-//! part of it: an upgrade of Rouse would otherwise discard the evidence of all workloads. Neither
-//! are labels and annotations, which a restart of a rollout changes.
+//! The hash is part of the stored state, so every release must compute the same. It leaves out the
+//! sidecar, because an upgrade of Rouse would otherwise discard the evidence of all workloads. It
+//! leaves out labels and annotations too, because a restart of a rollout changes them.
 
 use std::time::Duration;
 

@@ -49,7 +49,6 @@ pub struct Workload {
     pub learning: Option<WorkloadLearning>,
 }
 
-/// The table of all workloads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadTable {
     by_key: BTreeMap<Key, Arc<Workload>>,
@@ -125,7 +124,6 @@ impl WorkloadTable {
         self.by_key.insert(workload.key.clone(), Arc::new(workload));
     }
 
-    /// Removes a workload.
     pub fn remove(&mut self, key: &Key) {
         let Some(workload) = self.by_key.remove(key) else { return };
         let service = (key.namespace.clone(), workload.service.clone());

@@ -26,7 +26,6 @@ const WORDS: &[&[u8]] = &[
 ];
 /// Connections between two checks of the server.
 const CONNECTIONS: usize = 50;
-/// Timeout of a check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[tokio::test]

@@ -46,7 +46,7 @@ fn run(campaign: Campaign, corpus: &Corpus, check: impl Fn(&[u8])) -> usize {
     inputs
 }
 
-/// Prints the input if the check of it panics.
+/// Prints the input if its check panics.
 struct PrintOnPanic<'a> {
     input: &'a [u8],
     seed: u64,

@@ -66,7 +66,6 @@ pub enum FrontProxyError {
     Header {
         /// The ConfigMap's key.
         key: &'static str,
-        /// The name.
         name: String,
     },
     /// The CA cannot be parsed.

@@ -12,7 +12,6 @@ use crate::external_metrics::value::{MetricSample, MetricValues};
 
 /// API group.
 pub(in crate::external_metrics) const GROUP: &str = "custom.metrics.k8s.io";
-/// Version.
 pub(in crate::external_metrics) const VERSION: &str = "v1beta2";
 /// Kind of its responses.
 pub(in crate::external_metrics) const KIND: &str = "MetricValueList";

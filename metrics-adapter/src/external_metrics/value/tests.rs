@@ -141,7 +141,7 @@ fn has_no_value_before_the_decision_with_the_learned_target() {
     let workload = Workload::learning("web", Apply, 20.0);
     let values = values(&workload, 160.0);
     decide(&values, &workload, 8.0, 1, false);
-    // A change of leader: the history is that of a follower.
+    // A change of leader: the history is a follower's.
     values.decisions.clear();
     assert_eq!(values.average(&workload, MetricName::Concurrency), Err(MissingData::NoDecision));
     let recommended = Workload::learning("web", Recommend, 20.0);

@@ -70,7 +70,7 @@ impl LearnedTargetReport {
         // Writing into a String cannot fail.
         let _ = writeln!(
             text,
-            "  {phase}, confidence {:.0} %, {changes} changes, {reverts} of them back: {evidence}",
+            "  {phase}, confidence {:.0} %, {changes} changes, {reverts} reverted: {evidence}",
             confidence * 100.0
         );
         for TargetChange { at, from, to, phase } in &self.changes {

@@ -26,7 +26,7 @@ fn shows_the_learned_target_in_force_with_its_evidence_and_changes() {
         "concurrency 400, target 20 per pod",
         "learning (Apply): target 8 is in force",
         "the value above is the load × 20 / 8",
-        "Settled, confidence 0 %, 0 changes, 0 of them back: no requests at this target yet",
+        "Settled, confidence 0 %, 0 changes, 0 reverted: no requests at this target yet",
         "1970-01-01T00:00:01Z target 20 → 8, Exploring",
     ] {
         assert!(text.contains(part), "{part:?} is not in {text}");

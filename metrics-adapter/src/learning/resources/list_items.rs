@@ -24,7 +24,7 @@ pub(super) struct ListItems {
     depth: u32,
     /// Whether the outermost object has been opened.
     begun: bool,
-    /// Whether the bracket at depth 2 is that of an array.
+    /// Whether the bracket at depth 2 opens an array.
     in_array: bool,
     string: StringState,
     item: OpenItem,
@@ -44,7 +44,7 @@ enum StringState {
 enum OpenItem {
     #[default]
     None,
-    /// What earlier chunks have of it.
+    /// The item's bytes of earlier chunks.
     Text(Vec<u8>),
     /// It exceeds its bound.
     TooLarge,

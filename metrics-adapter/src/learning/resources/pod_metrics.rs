@@ -15,7 +15,7 @@ use crate::watches::app_containers::AppContainer;
 
 /// Readings that are older do not count, nor those that are so far in the future.
 pub(super) const MAX_AGE: Duration = Duration::from_secs(120);
-/// A larger share of a limit is no reading. A container may exceed a limit that was just lowered.
+/// A larger share of a limit is dropped. A container may exceed a limit that was just lowered.
 const MAX_SHARE: f64 = 10.0;
 
 /// CPU and memory of the containers of one pod.

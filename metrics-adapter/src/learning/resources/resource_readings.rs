@@ -52,7 +52,6 @@ pub struct ResourceUsage {
 pub enum ResourceStatus {
     /// `metrics.k8s.io` was not read in the last two minutes.
     Unavailable,
-    /// It was.
     Available(ResourceUsage),
 }
 
