@@ -56,7 +56,6 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The controllers' access to the world; tests replace it.
 pub struct ExternalInterfaces {
-    /// The API server.
     pub client: kube::Client,
     /// Wall-clock time, for fields of objects.
     pub clock: Clock,

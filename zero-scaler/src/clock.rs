@@ -11,7 +11,6 @@ pub struct Clock(Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>);
 // === impl Clock ===
 
 impl Clock {
-    /// The system's clock.
     pub fn system() -> Self {
         Self::by(|| {
             jiff::Timestamp::from_millisecond(component_base::clock::unix_millis()).unwrap_or_default()

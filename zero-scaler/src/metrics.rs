@@ -196,8 +196,8 @@ fn opts(suffix: &str, help: &str) -> Opts {
     Opts::new(metric_name(FIELD_MANAGER, suffix), help)
 }
 
-/// Makes the series of these values of the label. An increase from a series that does not exist is no increase for
-/// Prometheus, so alerts would miss the first failure.
+/// Makes the series of these values of the label. Prometheus does not see an increase from a series
+/// that does not exist, so alerts would miss the first failure.
 fn initialized(family: IntCounterVec, values: &[&str]) -> IntCounterVec {
     for value in values {
         family.with_label_values(&[value]);

@@ -40,8 +40,8 @@ const SLICES_LEFT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// When the API server refuses a request, and when deleting the parts of Rouse would cut requests.
-/// Workloads whose pods do not start are logged and are no error: nothing serves their requests
-/// either way.
+/// Workloads whose pods do not start are logged, and are not an error: nothing serves their
+/// requests either way.
 pub async fn run(client: &Client, namespace: &str) -> Result<(), UninstallError> {
     announcement::announce(client, namespace).await?;
     tracing::info!("uninstall announced, workloads are scaled from zero");

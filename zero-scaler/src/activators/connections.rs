@@ -3,14 +3,14 @@
 //! Each activator keeps a push connection to each zero-scaler. The kernel closes the connections of
 //! a killed process at once; Kubernetes marks its pod as not ready about a second later.
 //!
-//! A broken connection alone is no evidence, because the network or this process may be at fault.
-//! So an activator is left out only if its node refuses a new connection, which shows that no
-//! process listens, and if another activator accepts one, which shows that this process can reach
-//! activators. So the last activator is never left out, nor are all of them.
+//! A broken connection alone is not enough, because the network or this process may be at fault. So
+//! an activator is left out only if its node refuses a new connection, which shows that no process
+//! listens, and if another activator accepts one, which shows that this process can reach
+//! activators. So at least one activator stays.
 //!
-//! The kernel closes the sockets of a killed process one after another, so its node may still accept
-//! connections for a moment after the push connection broke. An accepted one is no evidence either,
-//! and the check is repeated for half a second.
+//! The kernel closes the sockets of a killed process one after another, so its node may still
+//! accept connections for a moment after the push connection broke. So an accepted connection does
+//! not show that the process lives, and the check is repeated for half a second.
 //!
 //! What is dropped is the result of its probes. It returns with the next probe that succeeds.
 
@@ -175,7 +175,7 @@ mod tests {
             (KILLED, &[], &BOTH, "all refuse connections"),
             (KILLED, &[], &[KILLED], "no other is reachable"),
             (KILLED, &[], &[], "none is reachable"),
-            ("10.2.0.9", &BOTH, &["10.2.0.9"], "it is no ready activator"),
+            ("10.2.0.9", &BOTH, &["10.2.0.9"], "it is not a ready activator"),
         ] {
             let network = Arc::new(FakeNetwork::listening(&BOTH));
             let connections = connections(&network);

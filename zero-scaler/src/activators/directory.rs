@@ -35,7 +35,7 @@ const MAX_ROUNDS: u32 = 3;
 /// Delay before the first retry. Activators open a leased port within milliseconds.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 /// Time without probes of an activator after a timeout. Each timeout delays a reconcile, and an
-/// activator on an unreachable node would delay those of all workloads.
+/// activator on an unreachable node would delay the reconciles of all workloads.
 const UNREACHABLE_PAUSE: Duration = Duration::from_secs(2);
 /// Longest delay between retries.
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
@@ -61,7 +61,6 @@ pub struct Activators {
 /// predecessor while activators still close them, so the UID counts.
 #[derive(Clone, Copy, Debug)]
 pub struct PortHolder<'a> {
-    /// The workload.
     pub key: &'a Key,
     /// The UID of the ServerlessService.
     pub uid: &'a str,
@@ -303,7 +302,7 @@ impl VerifiedLease {
     }
 }
 
-/// The addresses of each activator pod, by the least of them.
+/// The addresses of each activator pod, by its least address.
 fn by_first_address(ready: &[PodEndpoint]) -> BTreeMap<IpAddr, BTreeMap<IpAddr, &PodEndpoint>> {
     let mut by_pod: HashMap<String, BTreeMap<IpAddr, &PodEndpoint>> = HashMap::new();
     for endpoint in ready {

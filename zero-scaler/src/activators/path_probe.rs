@@ -42,7 +42,7 @@ const MAX_ATTACHED_PROBES: u32 = 20;
 /// Bytes that are read of a TCP response. A pod's own greeting may be longer.
 const MAX_TCP_RESPONSE: u64 = 1024;
 
-/// An address that should lead to activators. Either an activator's own, or that of a Service.
+/// An address that should lead to activators: an activator's own, or a Service's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbedAddress {
     /// The address and port to connect to.
@@ -198,7 +198,7 @@ async fn probe_http(address: SocketAddr, key: &Key) -> Result<(), ProbeError> {
     check_workload(get(address, "/").await?, address, key)
 }
 
-/// Succeeds if the response is that of an activator for this workload.
+/// Succeeds if the response is an activator's, for this workload.
 fn check_workload(
     (status, workload): (StatusCode, Option<String>),
     address: SocketAddr,

@@ -4,8 +4,8 @@
 //! task of their own, and their end triggers another reconcile, which reads the result.
 //!
 //! Reconciles never wait for probes: a probe times out after half a second, and a network policy
-//! may make those of a thousand workloads time out. Failed verifications are retried with growing
-//! delays.
+//! may make the probes of a thousand workloads time out. Failed verifications are retried with
+//! growing delays.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -44,7 +44,7 @@ pub struct PathVerifications {
 /// What to verify.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VerificationRequest {
-    /// The Service's addresses. All of them have to lead to activators.
+    /// The Service's addresses, which all have to lead to activators.
     pub addresses: Vec<ProbedAddress>,
     /// Whether Rouse manages the Service's endpoints.
     pub is_managed: bool,
@@ -87,7 +87,7 @@ struct PendingVerification {
     request: VerificationRequest,
     /// Consecutive failures before this verification.
     failures: u32,
-    /// The error of the last of them.
+    /// The error of the last failed probe.
     last_error: Option<PathError>,
     slot: ResultSlot,
     _task: AbortOnDropHandle<()>,

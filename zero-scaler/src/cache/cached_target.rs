@@ -1,7 +1,7 @@
 //! CachedTarget: the scale, the sidecar and the footprint of the pods of a watched Deployment or
 //! StatefulSet.
 //!
-//! The objects are large, so nothing else of them is kept.
+//! The objects are large, so nothing else is kept.
 
 pub(crate) mod footprint;
 pub mod scale;

@@ -32,7 +32,6 @@ const SERVICE: &str = "Service";
 /// The collected metric of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CollectedMetric {
-    /// The spec of the Metric.
     pub spec: MetricSpec,
     /// The uid of the PodAutoscaler that controls it.
     pub owner: Option<String>,
@@ -42,19 +41,13 @@ pub struct CollectedMetric {
 pub struct ClusterCache {
     /// All HPAs, managed by Rouse or not.
     pub hpas: Store<Decoded<HorizontalPodAutoscaler>>,
-    /// All PodAutoscalers.
     pub autoscalers: Store<Decoded<PodAutoscaler>>,
-    /// All Metrics.
     pub metrics: TrimmedStore<CollectedMetric>,
-    /// All ServerlessServices.
     pub serverless_services: Store<Decoded<ServerlessService>>,
-    /// All Services.
     pub services: TrimmedStore<Service>,
     /// All EndpointSlices.
     pub slices: SliceIndex,
-    /// All Deployments.
     pub deployments: TrimmedStore<CachedTarget>,
-    /// All StatefulSets.
     pub stateful_sets: TrimmedStore<CachedTarget>,
     /// The leases of activator ports.
     pub leases: PortLeases,
@@ -62,7 +55,6 @@ pub struct ClusterCache {
     pub abandoned_targets: AbandonedTargets,
     /// HPAs by their target.
     pub(crate) hpas_by_target: ReverseIndex,
-    /// Workloads by their target.
     pub(crate) workloads_by_target: ReverseIndex,
     /// Workloads by their Services, public and private.
     pub(crate) workloads_by_service: ReverseIndex,
@@ -132,7 +124,6 @@ impl ClusterCache {
         get(&self.serverless_services, &key.namespace, &key.name)?.0.as_deref().ok().cloned()
     }
 
-    /// A Service.
     pub fn service(&self, namespace: &str, name: &str) -> Option<Arc<Service>> {
         self.services.get(namespace, name)
     }
@@ -167,7 +158,6 @@ impl ClusterCache {
             .any(|undecodable| undecodable.metadata.namespace.as_deref() == Some(namespace))
     }
 
-    /// All workloads.
     pub fn workloads(&self) -> Vec<Key> {
         self.autoscalers.state().iter().filter_map(|object| key_of(object.as_ref())).collect()
     }
@@ -185,7 +175,6 @@ impl ClusterCache {
         self.workloads_by_service.of(&ObjectName::new(namespace, SERVICE, service))
     }
 
-    /// The workloads with this target.
     pub fn workloads_of_target(&self, namespace: &str, kind: &str, name: &str) -> Vec<Key> {
         self.workloads_by_target.of(&ObjectName::new(namespace, kind, name))
     }

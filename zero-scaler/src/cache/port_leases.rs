@@ -100,8 +100,8 @@ impl PortLeases {
     }
 
     /// The activator port of each Service port of a workload. Ports that it has are kept, unless
-    /// another workload claimed them first. `is_led_to` tells whether slices of
-    /// other workloads lead to a port.
+    /// another workload claimed them first. `is_led_to` returns whether slices of other workloads
+    /// lead to a port.
     ///
     /// # Errors
     /// When no port is free, or the namespace has its quota.

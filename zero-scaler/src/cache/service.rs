@@ -19,7 +19,6 @@ const LOCAL: &str = "Local";
 const TOPOLOGY_ANNOTATIONS: [&str; 2] =
     ["service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"];
 
-/// A Service.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Resource)]
 #[resource(inherit = "CoreService")]
 pub struct Service {
@@ -57,14 +56,12 @@ pub struct ServiceSpec {
     pub external_traffic_policy: Option<String>,
     /// Which endpoints clients prefer.
     pub traffic_distribution: Option<String>,
-    /// Ports.
     pub ports: Option<Vec<ServicePort>>,
 }
 
 // === impl Service ===
 
 impl Service {
-    /// The IP addresses.
     pub fn addresses(&self) -> Vec<IpAddr> {
         let Some(spec) = &self.spec else { return Vec::new() };
         let all = spec.cluster_ips.iter().flatten().chain(&spec.cluster_ip);

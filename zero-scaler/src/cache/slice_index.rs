@@ -36,7 +36,6 @@ struct Slices {
     leased_ports: HashMap<u16, u32>,
 }
 
-/// All slices.
 #[derive(Debug, Default)]
 pub struct SliceIndex {
     inner: Mutex<Inner>,

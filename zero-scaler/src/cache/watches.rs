@@ -315,8 +315,8 @@ impl Links {
     }
 }
 
-/// Annotations of other components may be as large as the object (kubectl stores all of it). The
-/// status changes with every sync of the HPA controller, and little of it is read.
+/// Annotations of other components may be as large as the object (kubectl stores a copy of it). The
+/// status changes with every sync of the HPA controller, and few of its fields are read.
 fn trim_hpa(hpa: &mut Decoded<HorizontalPodAutoscaler>) {
     trim_own(hpa);
     if let Ok(hpa) = &mut hpa.0

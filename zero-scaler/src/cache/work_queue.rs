@@ -31,14 +31,12 @@ pub struct WorkQueues {
     pub hpas: Arc<WorkQueue>,
     /// PodAutoscalers.
     pub autoscalers: Arc<WorkQueue>,
-    /// ServerlessServices.
     pub serverless_services: Arc<WorkQueue>,
 }
 
 // === impl WorkQueues ===
 
 impl WorkQueues {
-    /// Enqueues every object.
     pub fn enqueue_everything(&self, objects: &ClusterCache) {
         self.hpas.enqueue_all(&objects.hpas);
         self.autoscalers.enqueue_all(&objects.autoscalers);

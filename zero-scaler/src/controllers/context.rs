@@ -25,13 +25,12 @@ use crate::scaling::wake::{CachedWorkloads, WakePath};
 /// The wake path over real targets.
 pub type ClusterWake = WakePath<ScaleTargets, CachedWorkloads<ScaleTargets>>;
 
-/// Shared by all reconcilers. Each group is what one concern of them needs.
+/// Shared by all reconcilers. Each group has what one concern needs.
 pub struct Context {
     /// Clients of the API server.
     pub clients: Clients,
     /// Copies of cluster objects.
     pub cache: Arc<ClusterCache>,
-    /// The cluster's settings.
     pub config: watch::Receiver<Arc<AutoscalerConfig>>,
     /// Whether the metrics-adapter serves custom.metrics.k8s.io.
     pub custom_metrics: bool,
@@ -61,7 +60,6 @@ pub struct Clients {
 
 /// Sizes of workloads: what they are, what they should be, and how they are written.
 pub struct Scaling {
-    /// The scale of targets.
     pub scales: Arc<ScaleTargets>,
     /// Decisions of the metrics-adapters.
     pub decisions: Arc<Decisions>,

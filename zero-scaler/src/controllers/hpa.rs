@@ -3,8 +3,8 @@
 //! Input: HPAs. Output: PodAutoscalers of their names, owned by them, and Warning events on HPAs
 //! that cannot be followed. The HPA itself is never written. If the HPA is deleted, garbage
 //! collection deletes its PodAutoscaler; if it loses its metric of Rouse, this controller does. A
-//! PodAutoscaler of that name with another owner stays as it is, and so does one of an HPA that
-//! can no longer be decoded.
+//! PodAutoscaler of the HPA's name with another owner stays as it is, and so does the PodAutoscaler
+//! of an HPA that can no longer be decoded.
 
 mod acceptance;
 mod advice;

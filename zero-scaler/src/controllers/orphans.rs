@@ -8,8 +8,8 @@
 //! names it. The check uses the current objects, so a deletion without a running zero-scaler is
 //! found as well. Only targets of unwatched kinds have to be recorded at the deletion.
 //!
-//! Finalizers are no alternative: namespaces with them could not be deleted once Rouse is
-//! uninstalled. In a namespace that is being deleted nothing is scaled.
+//! Finalizers are not used: namespaces with them could not be deleted once Rouse is uninstalled. In
+//! a namespace that is being deleted nothing is scaled.
 
 use std::collections::HashSet;
 use std::sync::Arc;

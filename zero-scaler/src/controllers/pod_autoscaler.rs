@@ -75,7 +75,7 @@ pub async fn reconcile(
         apply::write_due(&observed, &plan, due, &context).await?;
     }
     let polled = if observed.watched { RESYNC } else { observe::POLL_EVERY };
-    // After a failed probe, the time of the next probe replaces that of the plan.
+    // After a failed probe, the time of the next probe replaces the plan's time.
     let recheck =
         if matches!(verification.result, Some(Err(_))) { verification.retry_after } else { plan.recheck };
     let next = [recheck, limit.err(), learning::recheck(&observed), observed.until_schedule_change()]

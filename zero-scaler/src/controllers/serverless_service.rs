@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Input: a ServerlessService, its Service, the pods and the activators. Output: our
-//! EndpointSlices, the private Service, and the status that tells the mode in force.
+//! EndpointSlices, the private Service, and the status with the mode in force.
 
 mod apply;
 mod condition_types;

@@ -15,7 +15,6 @@ use super::reasons::Reason;
 /// at zero.
 pub const INITIALIZED: &str = "ScaleTargetInitialized";
 
-/// Status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionStatus {
     True,
@@ -27,7 +26,6 @@ pub enum ConditionStatus {
 /// Status, reason and message of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionContent {
-    /// The condition's status.
     pub status: ConditionStatus,
     /// Machine-readable reason.
     pub reason: Reason,

@@ -1,4 +1,5 @@
-//! The rate limit of requests to the API server, and the two clients on either side of it.
+//! The rate limit of requests to the API server, and its two clients: one with the limit, one
+//! without.
 //!
 //! ```text
 //!  HPA-derived objects, events ── RateLimitedClient ──┐

@@ -4,8 +4,8 @@
 //! the selector in the specs of ServerlessService and Metric, by which activators choose pods and the
 //! metrics-adapter counts requests.
 //!
-//! A target may have pods of several versions, such as those of a canary or a preview. So the
-//! selector of the target is used only for a Service that never had one of its own.
+//! A target may have pods of several versions, such as a canary's or a preview's. So the selector
+//! of the target is used only for a Service that never had a selector of its own.
 
 use autoscaler::api::{SelectorSource, ServerlessServiceSpec};
 use autoscaler::contract::selector::Selector;

@@ -44,7 +44,7 @@ pub(crate) fn private_ports(service: &Service, sidecar: SidecarMode) -> Vec<Valu
 }
 
 /// The number of a Service port's target on a pod without sidecar, given the ports of its slice;
-/// `None` if no container of the pod has a port of that name.
+/// `None` if no container of the pod has a port with the target's name.
 pub(crate) fn number_on_pod(port: &ServicePort, slice: &[EndpointPort]) -> Option<u16> {
     match TargetPort::of(port)? {
         TargetPort::Number(number) => Some(number),

@@ -4,8 +4,9 @@
 //! Output: the cause (`autoscaler::scaling::pod_start`) for the statuses of PodAutoscaler and
 //! ServerlessService. A change of the cause enqueues both objects.
 //!
-//! - Ready pods without a sidecar are reported as well, where the workload needs one, and those that
-//!   the Service does not select: they are no endpoints, and no condition of the pod shows it.
+//! - Ready pods without a sidecar are reported as well, where the workload needs one, and ready
+//!   pods that the Service does not select: they are not endpoints, and no condition of the pod
+//!   shows it.
 //! - A node that stops without a word keeps what is scheduled there for five minutes. While all pods of
 //!   the workload are on such nodes, the reconciler writes one more, which starts elsewhere.
 //! - The watch starts after a delay that is longer than most starts, so an ordinary wake costs the
@@ -61,7 +62,7 @@ enum WatchedWorkload {
     Starting { pods: WatchedPods, problem: ObservedProblem, _watch: AbortOnDropHandle<()> },
 }
 
-/// The pods to watch, and what is expected of them.
+/// The pods to watch, and what they should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedPods {
     /// The label selector of the target.
@@ -176,7 +177,7 @@ impl StartWatches {
         }
     }
 
-    /// Number of the workload's pods, if all of them are on nodes that do not respond; else 0.
+    /// Number of the workload's pods, if all are on nodes that do not respond; else 0.
     pub fn pods_on_unresponsive_nodes(&self, key: &Key) -> u32 {
         let problem = self.lock().get(key).and_then(WatchedWorkload::problem).flatten();
         let failure = problem.as_ref().and_then(StartProblem::failure);

@@ -8,7 +8,6 @@ use crate::cache::service::Service;
 /// A port of the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TargetPort {
-    /// Its number.
     Number(u16),
     /// The name of a container port.
     Name(String),
@@ -17,8 +16,8 @@ pub(crate) enum TargetPort {
 // === impl TargetPort ===
 
 impl TargetPort {
-    /// The target of a Service port: the port itself, if it states none. `None` for a number that is
-    /// no port.
+    /// The target of a Service port: the port itself, if it states none. `None` for a number that
+    /// is not a port.
     pub(crate) fn of(port: &ServicePort) -> Option<Self> {
         match &port.target_port {
             Some(IntOrString::String(name)) => Some(Self::Name(name.clone())),

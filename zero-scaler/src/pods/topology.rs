@@ -1,11 +1,11 @@
 //! TopologyHints: which clients an activator in the endpoints is near to.
 //!
-//! Input: the Service's `trafficDistribution`, or its annotation for topology mode. Output: the
-//! hints that Kubernetes writes for its own endpoints, for those of activators. Pods keep the hints
-//! of the slices that they are read from.
+//! Input: the Service's `trafficDistribution`, or its annotation for topology mode. Output: hints
+//! for the endpoints of activators, as Kubernetes writes them for its own endpoints. Pods keep the
+//! hints of the slices that they are read from.
 //!
-//! kube-proxy uses hints only while every ready endpoint of the Service has some. Activators without
-//! hints would thus disable those of an attached Service's pods.
+//! kube-proxy uses hints only while every ready endpoint of the Service has some. Activators
+//! without hints would thus disable the hints of an attached Service's pods.
 
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointHints, ForNode, ForZone};
 
@@ -28,8 +28,8 @@ pub(crate) fn hints_of_activator(service: &Service, activator: &Endpoint) -> Opt
 }
 
 fn near(service: &Service) -> Option<Near> {
-    // As in Kubernetes, the annotation has precedence. Its shares of zones follow the CPUs of their nodes;
-    // a few activators are not divided by that.
+    // As in Kubernetes, the annotation has precedence. Its shares of zones follow the CPUs of their
+    // nodes; a few activators are not divided by CPUs.
     if service.has_topology_mode() {
         return Some(Near::Zone);
     }

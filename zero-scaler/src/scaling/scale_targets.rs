@@ -42,7 +42,7 @@ pub enum ScaleError {
     /// The API server does not serve the kind.
     #[error(
         "the cluster has no kind {kind} in {api_version} ({source}); correct scaleTargetRef, or install the \
-         CustomResourceDefinition of that kind"
+         CustomResourceDefinition of this kind"
     )]
     UnknownKind {
         /// The kind in scaleTargetRef.
@@ -104,9 +104,7 @@ pub struct ScaleTargets {
 pub struct TargetScale<'a, S> {
     /// Access to the cluster's scales.
     pub scales: &'a S,
-    /// The target's namespace.
     pub namespace: &'a str,
-    /// The target.
     pub target: &'a ScaleTargetRef,
 }
 

@@ -59,7 +59,6 @@ const MAX_ATTEMPTS: u32 = 3;
 /// A workload that a request may scale from zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadAtZero {
-    /// What to scale.
     pub target: ScaleTargetRef,
     /// The replica count to write.
     pub size: i32,
@@ -77,14 +76,12 @@ pub trait WorkloadsAtZero: Send + Sync + 'static {
     fn at_zero(&self, key: &Key) -> Option<WorkloadAtZero>;
 }
 
-/// Workloads from the cache.
 #[derive(Debug)]
 pub struct CachedWorkloads<S> {
     /// PodAutoscalers and ServerlessServices.
     pub cache: Arc<ClusterCache>,
     /// Replica counts of the targets.
     pub scales: Arc<S>,
-    /// The cluster's settings.
     pub config: watch::Receiver<Arc<AutoscalerConfig>>,
 }
 

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 const APP_PORT: &str = "QUEUE_PROXY_APP_PORT";
 /// Time to accept a connection. A dropped packet is sent again after a second.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(2500);
-/// Pods that are tried: those of one workload have the same app.
+/// Pods that are tried: all pods of one workload have the same app.
 const TRIED_PODS: usize = 3;
 
 /// The port on which all ready pods agree; `None` if none has a sidecar, or if they do not agree.

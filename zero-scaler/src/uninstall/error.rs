@@ -10,7 +10,6 @@ pub enum UninstallError {
     Api {
         /// What was to be done.
         action: String,
-        /// The failure.
         source: Box<kube::Error>,
     },
     /// There is nothing to uninstall.

@@ -19,7 +19,7 @@ const SERVING_CERTIFICATE: &str = "metrics-adapter-serving";
 /// The Leases of the leader elections.
 const LEASES: [&str; 2] = ["metrics-adapter", "zero-scaler"];
 
-/// Makes the ConfigMap the owner of all of them.
+/// Makes the ConfigMap the owner of all these objects.
 ///
 /// # Errors
 /// When the API server refuses.
@@ -46,7 +46,7 @@ where
     let objects: Api<K> = Api::namespaced(client.clone(), namespace);
     match objects.patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(_) => Ok(()),
-        // Not every installation has each of them.
+        // Not every installation has each object.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(error) => Err(UninstallError::api(format!("give {name:?} an owner"))(error)),
     }

@@ -23,13 +23,13 @@ pub enum Sidecar {
     Configured {
         /// Protocol of the clients.
         protocol: Protocol,
-        /// Requests in flight in the app; 0 is no limit.
+        /// Most requests in flight in the app; 0 means no limit.
         container_concurrency: u32,
         /// Requests that it does not count.
         no_wake: NoWakeRules,
         /// Its traffic port.
         port: u16,
-        /// Why pods do not start with it, or not all of them.
+        /// Why no pod, or not every pod, starts with it.
         conflict: Option<SidecarConflict>,
     },
     /// Its configuration is invalid: the container will not start and logs why.

@@ -34,9 +34,8 @@ pub enum HpaAcceptance {
 /// The parts of a PodAutoscaler that come from its HPA.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AcceptedHpa {
-    /// The PodAutoscaler's spec.
     pub spec: PodAutoscalerSpec,
-    /// The PodAutoscaler's annotations: those of Rouse's group on the HPA.
+    /// The PodAutoscaler's annotations: the HPA's annotations of Rouse's group.
     pub annotations: BTreeMap<String, String>,
     /// Problems that do not keep the HPA from being followed.
     pub advice: Vec<HpaProblem>,

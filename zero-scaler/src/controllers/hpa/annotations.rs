@@ -22,7 +22,7 @@ pub(super) struct HpaAnnotations {
     pub(super) is_without_metric: bool,
     /// The Service that such an HPA names.
     pub(super) service: Option<String>,
-    /// 0 is no limit in the activators; the sidecars keep their own.
+    /// In the activators 0 means no limit; the sidecars keep their own limit.
     pub(super) container_concurrency: u32,
     /// The invalid ones.
     pub(super) problems: Vec<HpaProblem>,

@@ -19,7 +19,7 @@ pub(super) struct HpaMetricSource<'a> {
     target: &'a MetricTarget,
 }
 
-/// The metrics of Rouse in an HPA. With `custom`, those of type Object count as well.
+/// The metrics of Rouse in an HPA. With `custom`, metrics of type Object count as well.
 pub(super) fn rouse_metrics(spec: &HorizontalPodAutoscalerSpec, custom: bool) -> Vec<HpaMetricSource<'_>> {
     spec.metrics.iter().flatten().filter_map(|metric| HpaMetricSource::of(metric, custom)).collect()
 }
@@ -66,7 +66,7 @@ impl<'a> HpaMetricSource<'a> {
         })
     }
 
-    /// What is measured, and the value of it that one pod should carry.
+    /// What is measured, and how much of it one pod should carry.
     ///
     /// The HPA divides `desired-replicas` by 1, so that metric has no such value: annotations and
     /// the cluster's settings give it.

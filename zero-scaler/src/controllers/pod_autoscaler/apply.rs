@@ -253,6 +253,6 @@ fn route_cause(observed: &ObservedWorkload, plan: &Plan, mode: SksMode) -> Strin
             "no activator can be put in the path".to_owned()
         }
         (_, Some(excess)) => format!("the pods' excess burst capacity is {excess}"),
-        (_, None) => "there is no decision of the metrics-adapter".to_owned(),
+        (_, None) => "the metrics-adapter has sent no decision".to_owned(),
     }
 }

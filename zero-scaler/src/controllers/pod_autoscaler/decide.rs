@@ -61,7 +61,7 @@ pub(super) struct SizeToWrite {
 pub(super) enum WriteCause {
     /// No requests for the stable window.
     Idle,
-    /// The decider wants pods and there are none.
+    /// The decider wants pods, and the workload has none.
     Wanted,
     /// The workload may not be at zero.
     NotAllowed,
@@ -275,7 +275,7 @@ fn plan(observed: &ObservedWorkload, position: SequencePosition, activation: Act
     }
 }
 
-/// All of them where their nodes have to stay the same, whatever they carry.
+/// All activators, where the nodes with endpoints have to stay the same, whatever the pods carry.
 fn number_of_activators(observed: &ObservedWorkload) -> u32 {
     if observed.keeps_nodes() {
         return u32::MAX;

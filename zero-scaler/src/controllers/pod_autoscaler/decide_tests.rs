@@ -624,7 +624,7 @@ fn unreachable_workload_goes_to_zero_from_any_size() {
             annotate(a, "reachability", "Unreachable");
         })
     };
-    // Z21. The HPA is parked by it.
+    // Z21. The size 0 parks the HPA.
     let plan = decide(&retired(5), Some(true));
     assert_eq!((plan.write, plan.paused), (write(0, WriteCause::Idle), false));
     let written = status::status(&retired(5), &plan, &Ok(ScaleWriteResult::Written(0)), None);

@@ -46,14 +46,14 @@ pub(super) fn recheck(observed: &ObservedWorkload) -> Option<Duration> {
     Some(left.unwrap_or(EVIDENCE_INTERVAL))
 }
 
-/// The target that users know without any event: that of the status, or else their own.
+/// The target that users know without any event: the one of the status, or else their own.
 pub(super) fn known_target(observed: &ObservedWorkload) -> f64 {
     let user_target = report(observed).map(|report| report.user_target);
     before(observed).and_then(LearningStatus::target).or(user_target).unwrap_or_default()
 }
 
 /// The learned target that the pods are scaled by; `None` where it is the user's. Without a
-/// decision it is that of the status.
+/// decision it is the target of the status.
 pub(super) fn target_in_force(observed: &ObservedWorkload) -> Option<f64> {
     let ObservedWorkload { autoscaler, settings, .. } = observed;
     if !autoscaler.spec.learns(settings) || settings.learn_target != LearnTarget::Apply {

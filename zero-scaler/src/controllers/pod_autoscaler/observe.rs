@@ -1,6 +1,6 @@
 //! Gathers the state of one workload into one value.
 //!
-//! Nearly all of it is cached. Only a target of an unwatched kind, or one whose size was just
+//! Nearly all inputs are cached. Only a target of an unwatched kind, or one whose size was just
 //! written, is read from the API server.
 
 use std::net::{IpAddr, SocketAddr};
@@ -88,7 +88,7 @@ pub(super) struct ObservedWorkload {
     pub(super) target_owner: Option<Key>,
     /// Why the pods of a workload that wakes do not start.
     pub(super) start_failure: Option<StartFailure>,
-    /// Number of pods, if all of them are on nodes that do not respond.
+    /// Number of pods, if all are on nodes that do not respond.
     pub(super) pods_on_unresponsive_nodes: u32,
     /// A ready pod that gets no requests, if all ready pods of the target are such.
     pub(super) unusable_pod: Option<UnusablePod>,

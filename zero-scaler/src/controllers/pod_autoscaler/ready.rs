@@ -142,7 +142,7 @@ fn sidecar_missing(observed: &ObservedWorkload) -> Option<String> {
     ))
 }
 
-/// A Service port whose protocol is not that of the pods' sidecars.
+/// A Service port with another protocol than the pods' sidecars.
 fn protocol_mismatch(observed: &ObservedWorkload) -> Option<String> {
     let Some(Sidecar::Configured { protocol: pods, .. }) = &observed.sidecar else { return None };
     let lease = observed.leases().iter().find(|lease| lease.protocol != *pods)?;

@@ -44,9 +44,9 @@ pub(super) async fn slices(
     Ok(())
 }
 
-/// Writes the private Service in managed mode, and deletes it in attached mode. One that the cache
-/// does not have yet is created without force: if a user creates one of that name at this moment, the
-/// write fails, and the next reconcile reports it.
+/// Writes the private Service in managed mode, and deletes it in attached mode. If the cache does
+/// not have it yet, it is created without force: if a user creates a Service of the same name at
+/// this moment, the write fails, and the next reconcile reports it.
 pub(super) async fn private_service(
     observed: &ObservedService,
     context: &Context,

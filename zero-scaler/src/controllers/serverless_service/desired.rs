@@ -166,8 +166,8 @@ fn activator_ports(observed: &ObservedService, leases: &[PortLease]) -> Vec<Endp
     leases.iter().map(of_lease).collect()
 }
 
-/// The same with the numbers on the pods of a slice of the private Service: those of the sidecar, or
-/// of the app. A port that these pods do not have is left out.
+/// The same with the port numbers on the pods of a slice of the private Service: the sidecar's
+/// ports, or the app's. A port that these pods do not have is left out.
 fn pod_ports(observed: &ObservedService, slice: &[EndpointPort]) -> Vec<EndpointPort> {
     let number = |port: &ServicePort| match observed.has_sidecar() {
         true => Some(sidecar_port(slice).unwrap_or(QUEUE_PROXY_PORT)),

@@ -39,7 +39,7 @@ pub(super) struct ForeignEndpoints {
     pub(super) slices: Vec<Arc<EndpointSlice>>,
     /// Whether a user wrote Endpoints, which Kubernetes mirrors into a slice.
     pub(super) user_written: bool,
-    /// Why those of Kubernetes could not be deleted.
+    /// Why the endpoints of Kubernetes could not be deleted.
     pub(super) error: Option<kube::Error>,
 }
 
@@ -70,8 +70,8 @@ impl ForeignEndpoints {
     }
 }
 
-/// Whether a Service has a selector, slices of Rouse, and none of Kubernetes yet. Kubernetes writes at
-/// least one, also for a selector of no pod.
+/// Whether a Service has a selector, slices of Rouse, and no slice of Kubernetes yet. Kubernetes
+/// writes at least one, also for a selector of no pod.
 pub(super) fn are_awaited(key: &Key, sks: &ServerlessService, context: &Context) -> bool {
     let name = &sks.spec.service;
     let service = context.cache.service(&key.namespace, name);

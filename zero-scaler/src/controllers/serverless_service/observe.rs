@@ -1,4 +1,4 @@
-//! Collects the inputs of one reconcile of a ServerlessService. All of them come from caches.
+//! Collects the inputs of one reconcile of a ServerlessService, from caches alone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -90,7 +90,6 @@ impl ObservedService {
         !self.activators_leaving && self.unleased.is_none() && !self.service.has_local_traffic_policy()
     }
 
-    /// Ready pods.
     pub(super) fn ready_pods(&self) -> u32 {
         ready(&self.pods)
     }

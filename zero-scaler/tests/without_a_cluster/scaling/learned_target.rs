@@ -53,7 +53,7 @@ async fn recommendation_stays_in_the_status_without_an_adapter_until_learning_is
     scenario.learn(None);
     scenario.restart();
     scenario.settle().await;
-    assert_eq!(learned(&scenario.cluster), "13", "no report is no news");
+    assert_eq!(learned(&scenario.cluster), "13", "a missing report changes nothing");
 
     scenario.cluster.edit(HPA, |hpa| hpa["metadata"]["annotations"][LEARN_TARGET] = "Off".into());
     scenario.until("no learning", |cluster| learned(cluster).is_null()).await;

@@ -1,4 +1,4 @@
-//! Which pods get the requests of a Service, where its selector and that of the target differ.
+//! Which pods get the requests of a Service, where its selector and the target's differ.
 
 use std::time::Duration;
 
