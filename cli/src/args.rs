@@ -116,7 +116,7 @@ pub struct UiArgs {
 /// A workload.
 #[derive(clap::Args, Clone, Debug)]
 pub struct WorkloadArgs {
-    /// Name of the workload, which is that of its HPA or PodAutoscaler: NAME or NAMESPACE/NAME.
+    /// Name of the workload's HPA or PodAutoscaler: NAME or NAMESPACE/NAME.
     pub name: String,
 }
 
@@ -125,7 +125,7 @@ pub struct WorkloadArgs {
 pub struct CheckArgs {
     /// Check only this workload, and the installation: NAME or NAMESPACE/NAME.
     pub name: Option<String>,
-    /// Check whether Rouse can be installed: nothing of it needs to exist.
+    /// Check whether Rouse can be installed; no part of it needs to exist yet.
     #[arg(long, conflicts_with = "name")]
     pub preflight: bool,
 }
@@ -174,7 +174,7 @@ impl InitStep {
 /// Options of `record`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RecordArgs {
-    /// Name of the workload, which is that of its HPA or PodAutoscaler: NAME or NAMESPACE/NAME.
+    /// Name of the workload's HPA or PodAutoscaler: NAME or NAMESPACE/NAME.
     pub name: String,
     /// How long, such as 10m or 1h.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration, default_value = "10m")]
@@ -193,10 +193,10 @@ pub struct ShadowArgs {
     /// A load that `record` wrote, in place of the live one; needs no cluster.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Least pods; by default those of the HPA, else 1.
+    /// Least pods; by default minReplicas of the HPA, else 1.
     #[arg(long, value_name = "PODS")]
     pub min: Option<u32>,
-    /// Most pods; by default those of the HPA.
+    /// Most pods; by default maxReplicas of the HPA.
     #[arg(long, value_name = "PODS")]
     pub max: Option<u32>,
     /// Let the workload go to zero, as its annotation scale-to-zero does.

@@ -10,7 +10,6 @@ use crate::error::CommandError;
 /// A client with the user's rights. Clones share it.
 #[derive(Clone)]
 pub struct Session {
-    /// The client.
     pub client: Client,
     /// Namespace of names without one: by the flag, else by the context.
     pub namespace: String,

@@ -1,5 +1,5 @@
-//! The load of workloads: `record` writes that of a live one as a trace, `shadow` compares what Rouse
-//! would have decided on it with the present pods, `simulate` replays a trace.
+//! The load of workloads: `record` writes the load of a live workload as a trace, `shadow` compares
+//! what Rouse would have decided on it with the present pods, `simulate` replays a trace.
 //!
 //! ```text
 //!  metrics-adapter ─► trace_source ─┬─► record ─► a file, which simulate and shadow read

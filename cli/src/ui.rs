@@ -136,7 +136,7 @@ async fn may_list(session: &Session) -> Result<(), CommandError> {
 async fn version(session: &Session) -> Result<ClusterVersion, CommandError> {
     let info = session.client.apiserver_version().await;
     let info = info.map_err(|error| CommandError::request("version of the API server", error))?;
-    // Newer than all rules if it is no number: the version only hides advice.
+    // Newer than all rules if it is not a number: the version only hides advice.
     let newest = ClusterVersion { major: u32::MAX, minor: 0 };
     Ok(ClusterVersion::parse(&info.major, &info.minor).unwrap_or(newest))
 }

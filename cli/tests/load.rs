@@ -81,7 +81,7 @@ async fn shadow_of_a_target_that_is_not_counted_names_the_annotations() {
     assert!(error.contains("metric: none"), "{error}");
 }
 
-/// The desired pods of each decision are those of `simulate` on the same file.
+/// The desired pods of each decision equal those of `simulate` on the same file.
 #[test]
 fn shadow_of_a_recorded_trace_needs_no_cluster() {
     let file = std::env::temp_dir().join(format!("rouse-shadow-{}.ndjson", std::process::id()));

@@ -9,7 +9,6 @@ const SERVER_FIELDS: [&str; 6] =
 const PROGRAM_ANNOTATIONS: [&str; 2] =
     ["kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision"];
 
-/// Sets version and kind.
 pub(super) fn set_kind(object: &mut Value, version: &str, kind: &str) {
     if let Some(fields) = object.as_object_mut() {
         fields.insert("apiVersion".to_owned(), version.into());
@@ -42,12 +41,10 @@ pub(super) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Name of the object.
 pub(super) fn name(object: &Value) -> &str {
     text(object, "/metadata/name").unwrap_or_default()
 }
 
-/// Namespace of the object.
 pub(super) fn namespace(object: &Value) -> &str {
     text(object, "/metadata/namespace").unwrap_or_default()
 }

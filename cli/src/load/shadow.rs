@@ -82,7 +82,7 @@ fn write(report: &Report, format: OutputFormat, out: &mut dyn Write) -> Result<(
     Ok(())
 }
 
-/// The bounds of the command line, else those of the workload.
+/// The bounds of the command line, else the workload's.
 fn options(args: &ShadowArgs, spec: Option<&PodAutoscalerSpec>) -> ShadowOptions {
     let bound = |bound: Option<i32>| bound.and_then(|bound| u32::try_from(bound).ok());
     let min = args.min.or_else(|| bound(spec?.min_replicas)).unwrap_or(1).max(1);

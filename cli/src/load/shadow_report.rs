@@ -11,7 +11,7 @@ use crate::output::table::Table;
 
 const HOUR: f64 = 3600.0;
 
-/// A shadow with its decisions. A day has 43,200 of them.
+/// A shadow with its decisions. A day has 43,200 decisions.
 #[derive(Debug)]
 pub(super) struct Report {
     workload: String,
@@ -19,7 +19,6 @@ pub(super) struct Report {
     decisions: Vec<Decision>,
 }
 
-/// One decision.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Decision {

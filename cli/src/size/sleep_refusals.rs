@@ -1,6 +1,6 @@
 //! Why a workload must not be scaled to zero now. Pure.
 //!
-//! The conditions are those of the scale-to-zero sequence, with shorter times: the user decides
+//! The conditions are the ones of the scale-to-zero sequence, with shorter times: the user decides
 //! that the workload may sleep, so neither the window nor the grace period has to be over. What
 //! remains keeps every request: activators are in the path and hold the next one, and none is in
 //! flight.
@@ -16,13 +16,12 @@ use crate::workloads::why_report::WhyReport;
 
 /// Time in which every node follows a change of the Service's endpoints.
 const ENDPOINTS_FOLLOWED: Duration = Duration::from_secs(10);
-/// Age from which on a decision is no evidence any more: the decider decides every two seconds.
+/// Age from which on a decision does not count any more: the decider decides every two seconds.
 const FRESH: Duration = Duration::from_secs(10);
 
 /// What was read of a workload.
 pub(super) struct ObservedIdleness<'a> {
     pub(super) workload: &'a PodAutoscaler,
-    /// Its ServerlessService.
     pub(super) service: Option<&'a ServerlessService>,
     /// The metrics-adapter's report, or why there is none.
     pub(super) report: Result<WhyReport, String>,

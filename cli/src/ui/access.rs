@@ -1,4 +1,4 @@
-//! Access: who may read the page on a port that every process of the machine can reach.
+//! Access: which requests may read the page on a port that every process of the machine can reach.
 //!
 //! - The path begins with a random token, which the command prints to its user's terminal. Other
 //!   users of the machine do not have it. A cookie would not do: browsers send cookies of one port to

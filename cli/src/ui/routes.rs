@@ -30,7 +30,6 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// All routes.
 #[derive(Debug)]
 pub(super) struct Routes {
     pub(super) access: Access,
@@ -81,7 +80,7 @@ impl Routes {
         match WorkloadView::read(&self.fleet, key).await {
             Some(view) => json_response(StatusCode::OK, &view),
             None => {
-                let error = format!("{key} is no workload, or no longer one");
+                let error = format!("{key} is not a workload, or not any more");
                 json_response(StatusCode::NOT_FOUND, &json!({ "error": error }))
             }
         }

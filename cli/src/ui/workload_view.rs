@@ -22,9 +22,8 @@ use crate::ui::wakes::{ShownWake, with_writes};
 use crate::workloads::row::WorkloadRow;
 use crate::workloads::why_report;
 
-/// Events that are read; the API server keeps those of an hour.
+/// Events that are read; the API server keeps the events of an hour.
 const MAX_EVENTS: u32 = 500;
-/// Events that are shown.
 const SHOWN_EVENTS: usize = 20;
 
 /// What the page shows of one workload.

@@ -17,9 +17,7 @@ const HOUR: f64 = 3600.0;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadRow {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// State in one word.
     pub state: Option<WorkloadPhase>,

@@ -98,7 +98,7 @@ fn write_schedules(rows: &[WorkloadRow], out: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
-/// What the workloads saved together, if one of them has an account.
+/// What the workloads saved together, if a workload has an account.
 fn write_savings(rows: &[WorkloadRow], out: &mut dyn Write) -> io::Result<()> {
     if rows.iter().all(|row| row.saved_pod_hours.is_none()) {
         return Ok(());

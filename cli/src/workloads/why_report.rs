@@ -32,9 +32,7 @@ pub struct WhyReport {
     pub missing: Option<String>,
     /// The value that one pod should carry, as a quantity.
     pub target: String,
-    /// The pods.
     pub pods: PodCounts,
-    /// Activators that report.
     pub activators: u32,
     /// The last decisions, the newest at one end.
     #[serde(default)]
@@ -50,7 +48,6 @@ pub struct PodCounts {
     pub existing: u32,
 }
 
-/// One decision.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReportedDecision {
@@ -75,7 +72,6 @@ pub struct ReportedDecision {
 // === impl WhyReport ===
 
 impl WhyReport {
-    /// The newest decision.
     pub fn newest(&self) -> Option<&ReportedDecision> {
         self.decisions.iter().max_by_key(|decision| decision.at)
     }

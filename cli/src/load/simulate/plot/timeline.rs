@@ -8,7 +8,7 @@ use autoscaler::scaling::replay::ReplayedDecision;
 /// Most bins: more than twice the columns of the widest plot, so that every column has a bin.
 const BINS: usize = 2048;
 
-/// OutcomeCounters by time.
+/// Decisions over time.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     bins: Vec<Option<Bin>>,
