@@ -33,8 +33,8 @@ use crate::modes::{comparison, held_requests, http2, profile, soak, without_side
 use crate::proxies::{Programs, Proxy};
 use crate::traffic::backend;
 
-/// Open files: those of the activator's held requests, with a margin. The comparison needs two
-/// thousand.
+/// Open files: the connections of the activator's held requests, with a margin. The comparison
+/// needs two thousand.
 const OPEN_FILES: u64 = 65_536;
 
 fn main() -> Result<ExitCode> {

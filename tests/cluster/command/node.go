@@ -33,7 +33,7 @@ type selectedNode struct {
 	name string
 	// first is set for the node that runs the control plane.
 	first bool
-	// pid is that of its pid 1; 0 if it is stopped.
+	// pid is the host's number of its pid 1; 0 if the node is stopped.
 	pid int
 }
 

@@ -29,7 +29,7 @@ type status struct {
 	Nodes map[string]int `json:"nodes,omitempty"`
 	// Components are the pids of components on the host.
 	Components map[string]int `json:"components,omitempty"`
-	// Processes is the number of all processes, including those of pods.
+	// Processes is the number of all processes, including processes of pods.
 	Processes int `json:"processes"`
 }
 

@@ -42,7 +42,7 @@ type Settings struct {
 	NetworkPolicies bool `json:"networkPolicies,omitempty"`
 	// FeatureGates are set on all Kubernetes components.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
-	// Arguments are appended to those of a component and override them.
+	// Arguments are appended to a component's arguments and override them.
 	Arguments map[string][]string `json:"arguments,omitempty"`
 	// Nodes is the number of nodes.
 	Nodes int `json:"nodes,omitempty"`

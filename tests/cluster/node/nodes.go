@@ -41,7 +41,7 @@ func (i Identity) PodCIDR() string { return fmt.Sprintf("10.244.%d.0/24", i.numb
 
 func (i Identity) isFurther() bool { return i.number() > 1 }
 
-// identities are those of all nodes of the cluster.
+// identities are the identities of all nodes of the cluster.
 func (s Settings) identities() []Identity {
 	all := make([]Identity, max(s.Nodes, 1))
 	for i := range all {
@@ -83,7 +83,7 @@ func (c Config) further() []Config {
 // NodeDir is the directory of a further node.
 func NodeDir(dir state.Dir, name string) string { return filepath.Join(dir.Path, "nodes", name) }
 
-// cluster is the directory of the cluster, which has that of a further node in it.
+// cluster is the directory of the cluster, in which a further node has its own.
 func (c Config) cluster() state.Dir {
 	dir := c.Dir
 	if c.Node.isFurther() {
@@ -95,8 +95,8 @@ func (c Config) cluster() state.Dir {
 // Stopped is the file that keeps a further node stopped.
 func Stopped(dir state.Dir, name string) string { return NodeDir(dir, name) + ".stopped" }
 
-// init is pid 1 of a further node, in namespaces below those of the cluster. It ends with pid 1 of
-// the cluster, because the kernel kills the processes of nested pid namespaces as well.
+// init is pid 1 of a further node, in namespaces below the cluster's. It ends with pid 1 of the
+// cluster, because the kernel kills the processes of nested pid namespaces as well.
 func (c Config) init() component {
 	return component{
 		name: c.Node.Name(), program: "/proc/self/exe", args: []string{"init-node", c.Dir.Path},

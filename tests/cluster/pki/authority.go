@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// lifetime exceeds that of any test or demo cluster.
+// lifetime exceeds the lifetime of any test or demo cluster.
 const lifetime = 365 * 24 * time.Hour
 
 // leeway allows a clock that is set back after the certificates were created.

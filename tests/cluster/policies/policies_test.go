@@ -1,5 +1,5 @@
-// Package policies evaluates the admission policies of deploy with the API server's own code: who may
-// write which object, without a cluster.
+// Package policies evaluates the admission policies of deploy with the API server's own code: which
+// user may write which object, without a cluster.
 package policies
 
 import (

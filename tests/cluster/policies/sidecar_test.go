@@ -200,7 +200,7 @@ func TestWebhookHasTheRulesOfThePolicy(t *testing.T) {
 
 func TestSidecarIsBehindTheAppWhereAnnotated(t *testing.T) {
 	policy := compileSidecar(t, "")
-	// completes is whether the pod is that of a Job.
+	// completes is whether the pod is a Job's.
 	for _, c := range []struct {
 		annotation        string
 		completes, behind bool

@@ -14,7 +14,6 @@ pub(crate) struct Path {
     pub(crate) subresource: Option<Subresource>,
 }
 
-/// A subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subresource {
     Scale,
@@ -85,7 +84,7 @@ impl Path {
             && self.namespace.as_ref().is_none_or(|namespace| *namespace == id.namespace)
     }
 
-    /// The identity of the object of that name.
+    /// The identity of the object with this name.
     pub(crate) fn id_of(&self, name: &str) -> Id {
         Id {
             resource: self.resource.clone(),

@@ -1,4 +1,4 @@
-//! Panics: counts panics, including those of tasks, which would otherwise go unnoticed.
+//! Panics: counts panics, including panics of tasks, which would otherwise go unnoticed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

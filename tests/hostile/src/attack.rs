@@ -24,7 +24,7 @@ pub enum Attack {
     RapidReset,
     /// Opens HTTP/2 streams whose requests never end.
     UnfinishedStreams,
-    /// Sends PING and SETTINGS frames, each of which asks for a reply.
+    /// Sends PING and SETTINGS frames, each of which requires a reply.
     PingFlood,
     /// Sends requests with a bearer token each, all of them different.
     Tokens,

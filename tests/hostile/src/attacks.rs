@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use crate::tally::Tally;
 
 /// Between two batches of a flood. Floods of one pod share the machine with the attacked parts; the
-/// attack is about what a message costs the server, not about who has more CPU time.
+/// attack is about what a message costs the server, not about shares of CPU time.
 pub(crate) const BATCH_PAUSE: Duration = Duration::from_millis(2);
 
 /// Reads until the server ends the connection.

@@ -13,8 +13,8 @@ use crate::command::AttackCommand;
 use crate::connector::{Connection, Connector};
 use crate::tally::{AttackReport, Tally};
 
-/// Between the end of a connection and the next one of that client, so that a server that refuses
-/// costs the attacker little.
+/// Between the end of a connection and the client's next one, so that a server that refuses costs
+/// the attacker little.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Attacks until the duration is over. Dropping the future ends the attack.

@@ -16,7 +16,7 @@ const MAX_SECONDS: f64 = 3600.0;
 pub struct AttackCommand {
     /// What each client does.
     pub attack: Attack,
-    /// Address of the attacked port. Forged statistics go to other ports of it.
+    /// Address of the attacked port. Forged statistics go to other ports of the same host.
     pub target: SocketAddr,
     /// Whether clients begin with a TLS handshake.
     pub tls: bool,

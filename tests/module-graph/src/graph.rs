@@ -1,4 +1,4 @@
-//! Which module uses which, and the cycles of it.
+//! Which module uses which, and the cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -111,7 +111,7 @@ impl Reader {
             self.items(items, id, &child_folder)?;
             id
         } else if let Some(named) = path_attribute(&item.attrs) {
-            // Its own child modules are beside it, as those of a `mod.rs` are.
+            // Its child modules are beside it, as the child modules of a `mod.rs` are.
             let named = folder.join(named);
             let beside = named.parent().unwrap_or(folder).to_owned();
             self.file(&named, &beside, &path, Some(parent))?

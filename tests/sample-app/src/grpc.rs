@@ -23,7 +23,6 @@ pub(crate) fn is_call(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE) == Some(&MEDIA_TYPE)
 }
 
-/// A call.
 pub(crate) fn call(uri: Uri) -> Result<Request<Full<Bytes>>> {
     let body = Full::new(message());
     Ok(Request::post(uri).header(CONTENT_TYPE, MEDIA_TYPE).header(TE, "trailers").body(body)?)

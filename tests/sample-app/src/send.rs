@@ -21,7 +21,6 @@ use crate::load_command::{LoadCommand, LoadShape, MAX_IN_FLIGHT};
 /// Maximum size of a response body.
 const MAX_BODY: usize = 64 * 1024;
 
-/// The result of one request.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RequestResult {

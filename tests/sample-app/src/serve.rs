@@ -1,6 +1,6 @@
-//! The app: responds to every request with 200, after the time and with as many bytes as the request
-//! sets, and to [calls of gRPC](crate::grpc). With a number of servers, further requests wait for one of them in order of arrival, so that
-//! the pod has a known knee.
+//! The app: responds to every request with 200, after the time and with as many bytes as the
+//! request sets, and to [calls of gRPC](crate::grpc). With a number of servers, further requests
+//! wait for a free server in order of arrival, so that the pod has a known knee.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -105,7 +105,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
     Ok(())
 }
 
-/// Reads a body to its end, and keeps the first bytes of it.
+/// Reads a body to its end, and keeps its first bytes.
 async fn read(mut body: IncomingBody) -> Bytes {
     let mut kept = BytesMut::new();
     while let Some(Ok(frame)) = body.frame().await {

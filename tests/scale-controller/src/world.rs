@@ -1,5 +1,5 @@
 //! The users' objects: a Deployment, a Service and an HPA for each workload, of realistic size, the
-//! EndpointSlices of the active workloads, and those of the installation.
+//! EndpointSlices of the active workloads, and the installation's EndpointSlices.
 
 #![allow(clippy::indexing_slicing, reason = "an absent field of a JSON value is null")]
 use autoscaler::contract::{

@@ -12,7 +12,6 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// Workloads per namespace.
 const WORKLOADS_PER_NAMESPACE: usize = 100;
 /// Path of the Secret that the adapter creates.
 const SERVING_CERTIFICATE: &str = "/api/v1/namespaces/rouse-system/secrets/metrics-adapter-serving";
@@ -37,7 +36,7 @@ pub(crate) struct WorkloadName {
 
 impl FakeCluster {
     /// A cluster with `workloads` of `pods` each, served until the runtime ends. The pods report on
-    /// `stats_port`. `learn_target` is the setting of that name.
+    /// `stats_port`. `learn_target` is the setting `learn-target`.
     pub(crate) async fn new(
         workloads: usize,
         pods: usize,
@@ -133,7 +132,7 @@ fn put_settings(api: &FakeApi, learn_target: &str) {
     );
 }
 
-/// Publishes the CA of the aggregation layer and returns a client certificate of it.
+/// Publishes the CA of the aggregation layer and returns a client certificate that it signed.
 fn front_proxy(api: &FakeApi) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>)> {
     let key = KeyPair::generate()?;
     let mut ca = CertificateParams::default();

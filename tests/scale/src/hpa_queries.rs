@@ -30,7 +30,6 @@ const NAME: &str = "metrics-adapter.rouse-system.svc";
 const CONNECTIONS: usize = 4;
 /// Interval at which due queries are sent.
 const SEND_INTERVAL: Duration = Duration::from_millis(1);
-/// Timeout of a query.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest latency of the histogram, in microseconds.
@@ -47,7 +46,6 @@ pub(crate) struct QueryResults {
     /// Latency of successful queries, in microseconds.
     pub(crate) latency: Histogram<u64>,
     pub(crate) failed: u64,
-    /// The last error.
     pub(crate) last_error: Option<String>,
     /// Mean of all returned values.
     pub(crate) mean_value: f64,

@@ -6,7 +6,7 @@
 //!   an activator that pushes ────┘          everything but the adapter runs in this process
 //! ```
 //!
-//! There is no cluster: pods are loopback addresses, and one socket answers for all of them.
+//! There is no cluster: pods are loopback addresses, and one socket answers for all pods.
 //! Everything shares the cores of one machine, so the result is the adapter's own CPU time. The run
 //! also checks that the adapter keeps up: each workload is scraped every second and decided on
 //! every two seconds, and each query is answered in time.

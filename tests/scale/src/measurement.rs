@@ -191,7 +191,6 @@ impl Measurement {
         )
     }
 
-    /// The missed bounds.
     pub(crate) fn missed_bounds(&self) -> Vec<String> {
         let Bounds { cpu, memory, p99 } = self.count.bounds();
         let workloads = self.count.workloads as f64;

@@ -15,7 +15,6 @@ const EPOCH: Duration = Duration::from_secs(1_600_000_020);
 #[allow(clippy::disallowed_methods, reason = "any instant will do as an origin; only differences are used")]
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Unix time.
 pub fn unix(now: Time) -> Duration {
     EPOCH + now
 }

@@ -62,7 +62,6 @@ pub struct ObservedTarget<'a> {
     pub usages: &'a [MetricValue],
 }
 
-/// Result of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncResult {
     /// `spec.replicas` from now on.

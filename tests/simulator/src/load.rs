@@ -41,7 +41,6 @@ pub enum LoadKind {
 // === impl Profile ===
 
 impl Profile {
-    /// A constant level.
     pub fn constant(level: f64) -> Self {
         Self { corners: vec![(Duration::ZERO, level)], noise: 0.0 }
     }

@@ -35,7 +35,7 @@ pub struct Report {
     pub oom_kills: u64,
     /// Each learned target with its time and phase.
     pub targets: Vec<(Time, f64, Phase)>,
-    /// Changes of the learned target, and those of them that restored an earlier one.
+    /// Changes of the learned target, and how many of these restored an earlier target.
     pub target_changes: u64,
     /// Changes of the learned target that restored an earlier one.
     pub target_reverts: u64,
@@ -47,7 +47,6 @@ pub struct Report {
     pub held: usize,
     /// Times from arrival to response, of all served requests.
     pub latencies: Latencies,
-    /// Every change of size.
     pub changes: Vec<SizeChange>,
     /// State of the loop at each decision.
     pub timeline: Vec<TimelineSample>,
@@ -60,7 +59,6 @@ pub struct Report {
 /// State of the loop at one instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimelineSample {
-    /// Time of the sample.
     pub at: Time,
     /// The desired size; `None` before the first decision.
     pub desired: Option<u32>,

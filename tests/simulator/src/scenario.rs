@@ -40,7 +40,7 @@ pub struct Scenario {
     pub client_timeout: Duration,
     /// Time from a pod's creation to its readiness; `None` is for ever.
     pub pod_start: Option<Duration>,
-    /// Requests that a pod takes at a time; 0 is no limit.
+    /// Requests that a pod takes at a time; 0 means no limit.
     pub container_concurrency: u32,
     /// Pods at the start, all of them ready.
     pub initial_replicas: u32,
@@ -56,7 +56,6 @@ pub struct Scenario {
     pub target_given: bool,
     /// The writer of sizes above zero.
     pub scaler: Scaler,
-    /// The HPA's sync period.
     pub hpa_sync_period: Duration,
     /// The HPA's `behavior`; `None` is the one that resembles the KPA.
     pub hpa_behavior: Option<Behavior>,
@@ -75,7 +74,6 @@ pub struct Scenario {
 /// A change of the app during a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AppChange {
-    /// Time of the change.
     pub at: Time,
     /// The app from then on.
     pub app: AppModel,

@@ -52,7 +52,7 @@ pub struct Simulation {
     /// the propagation delay.
     slices: Slices,
     seen_slices: Slices,
-    /// The app now: that of the scenario, or of its last change.
+    /// The app now: the scenario's, or the one of its last change.
     app: AppModel,
     /// Mean service time of the app now.
     mean_work: Time,

@@ -1,7 +1,7 @@
 //! Zero-scaler: which sizes it may write, and where requests are routed.
 //!
 //! The rules are those of `autoscaler`: scale-to-zero sequence, Active condition, Proxy or Serve.
-//! This module combines them as the process of that name does, without API objects.
+//! This module combines them as the zero-scaler does, without API objects.
 //! [`reconcile`](ZeroScaler::reconcile) observes, decides and returns what to write. Its state
 //! between two calls is what the real one keeps in status.
 

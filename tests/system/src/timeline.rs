@@ -33,7 +33,6 @@ pub enum Change {
         /// keeps no owner then.
         by: Option<String>,
     },
-    /// A pod was created.
     PodCreated(String),
     /// A pod was assigned to a node.
     PodScheduled(String),
@@ -41,7 +40,6 @@ pub enum Change {
     PodAddressed(String),
     /// All containers of a pod run.
     PodStarted(String),
-    /// A pod is ready.
     PodReady(String),
     /// A pod is being deleted.
     PodTerminating(String),
@@ -66,7 +64,6 @@ pub enum Change {
 pub struct TimelineEntry {
     /// Unix milliseconds.
     pub at_ms: f64,
-    /// The change.
     pub change: Change,
 }
 
@@ -79,8 +76,7 @@ pub struct Timeline {
 // === impl Timeline ===
 
 impl Timeline {
-    /// Follows the Deployment, the pods (by the label `app`) and the ServerlessService of that
-    /// name.
+    /// Follows the Deployment, the pods (by the label `app`) and the ServerlessService of one name.
     pub fn follow(namespace: &TestNamespace, name: &str) -> Self {
         // Unbounded: a test's workload has few pods, and a lost entry would falsify the test.
         let (sender, entries) = mpsc::unbounded_channel();

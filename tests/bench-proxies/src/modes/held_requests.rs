@@ -29,7 +29,8 @@ use crate::traffic::{Generator, RequestRate, backend};
 /// Held requests, and the bound of the activator's memory with all of them, in bytes.
 const REQUESTS: usize = 50_000;
 const REQUESTS_MEMORY: u64 = 600 << 20;
-/// Budget of the activator: more than they take, for the workload has a part of it alone.
+/// Budget of the activator: more than they take, because one workload gets only a part of the
+/// budget.
 const MEMORY_BUDGET: u64 = 4 << 30;
 /// Open ports, and the bound of the activator's memory with all of them, in bytes.
 const LISTENERS: u16 = 10_000;

@@ -3,7 +3,7 @@
 //! It prints a row at least every minute: the results of the steady load and the resources of the
 //! process. After the misbehaving clients have left, the proxy must have no request in flight, no
 //! socket open and every permit free. Memory may fluctuate, but its minimum in the last quarter
-//! must not exceed that of the second quarter by more than [`GROWTH`].
+//! must not exceed its minimum in the second quarter by more than [`GROWTH`].
 
 mod abusive_clients;
 mod permit_check;

@@ -6,9 +6,9 @@
 //!                        └─► activator 2 ─┘
 //! ```
 //!
-//! Such activators are always in the path, so this is what a cluster of sleeping workloads costs while
-//! all of them are awake. The same load straight to the pods shows what of the latency is that of the
-//! machine and of the load itself: everything shares its cores.
+//! Such activators are always in the path, so this is what a cluster of sleeping workloads costs
+//! while all of them are awake. The same load straight to the pods shows how much latency the
+//! machine and the load itself add: everything shares the machine's cores.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,7 +25,7 @@ use crate::traffic::{Generator, LoadStats, RequestRate, backend};
 
 /// Requests a second to each workload, over both activators.
 const RATE: f64 = 50.0;
-/// Parts of that rate that are measured before all of it.
+/// Parts of the rate that are measured, up to the whole.
 const PARTS: [f64; 3] = [0.25, 0.5, 1.0];
 /// Share of the due requests that must be answered within a measurement.
 const ANSWERED: f64 = 0.99;

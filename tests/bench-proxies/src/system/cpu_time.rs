@@ -44,7 +44,7 @@ impl CpuTime {
     /// Reads the CPU time of these processes.
     ///
     /// # Errors
-    /// When one of them has ended.
+    /// When a process has ended.
     pub fn of(processes: &[u32]) -> Result<Self> {
         let mut sum = Self::default();
         for process in processes {
@@ -68,7 +68,7 @@ impl CpuTime {
         Ok(())
     }
 
-    /// CPU time used since `before`, without that of threads that have ended since.
+    /// CPU time used since `before`, without the CPU time of threads that have ended since.
     pub fn since(&self, before: &Self) -> CpuTimeUsed {
         let of_thread = |(thread, used): (&u32, &Duration)| {
             used.saturating_sub(before.by_thread.get(thread).copied().unwrap_or_default())

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 /// Resident bytes, summed over these processes; shared pages count once for each process.
 ///
 /// # Errors
-/// When one of them has ended.
+/// When a process has ended.
 pub fn resident(processes: &[u32]) -> Result<u64> {
     processes.iter().try_fold(0, |sum, process| Ok(sum + read(&process.to_string(), "VmRSS:")?))
 }

@@ -32,7 +32,7 @@ pub struct Program {
     pub path: PathBuf,
     /// Command line without the program's name.
     pub arguments: Vec<OsString>,
-    /// Environment variables in addition to those of this process.
+    /// Environment variables in addition to this process's.
     pub environment: Vec<(&'static str, OsString)>,
     /// File for the program's output.
     pub log: PathBuf,
@@ -194,7 +194,7 @@ fn signal(process: u32, signal: Signal) {
     }
 }
 
-/// Every process id with that of its parent.
+/// Every process id with its parent's.
 fn parents(proc: &Path) -> io::Result<Vec<(u32, u32)>> {
     let mut parents = Vec::new();
     for entry in fs::read_dir(proc)? {

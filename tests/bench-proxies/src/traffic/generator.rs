@@ -45,7 +45,7 @@ impl Generator {
     /// Opens `connections`, shared by up to `threads` threads.
     ///
     /// # Errors
-    /// When one of them cannot be opened.
+    /// When a connection cannot be opened.
     pub(crate) fn connect(target: SocketAddr, connections: usize, threads: usize) -> Result<Self> {
         Self::connect_each(&vec![target; connections], threads)
     }
@@ -54,7 +54,7 @@ impl Generator {
     /// connection that is idle for longest, so to all targets alike.
     ///
     /// # Errors
-    /// When one of them cannot be opened.
+    /// When a connection cannot be opened.
     pub(crate) fn connect_each(targets: &[SocketAddr], threads: usize) -> Result<Self> {
         let threads = threads.clamp(1, targets.len().max(1));
         let share = |thread| targets.iter().copied().skip(thread).step_by(threads);

@@ -32,7 +32,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(number), EventFlags::IN)?)
     }
 
-    /// Watches a listener that other threads watch as well; a new connection wakes one of them.
+    /// Watches a listener that other threads watch as well; a new connection wakes one thread.
     pub(crate) fn watch_shared(&self, listener: impl AsFd, number: u64) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
         Ok(epoll::add(&self.epoll, listener, EventData::new_u64(number), flags)?)

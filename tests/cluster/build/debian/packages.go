@@ -42,8 +42,8 @@ func Plugins() string {
 	return ""
 }
 
-// Missing returns the packages to install. It checks for programs, so it accepts those of other
-// distributions.
+// Missing returns the packages to install. It checks for programs, so it accepts the programs of
+// other distributions.
 func Missing() []string {
 	var missing []string
 	for _, need := range needs {

@@ -46,13 +46,13 @@ func Of(mount, cluster string) (Tree, error) {
 	return tree, nil
 }
 
-// Below returns the cgroups of one node, below those of its cluster.
+// Below returns the cgroups of one node, below the cgroups of its cluster.
 func (t Tree) Below(node string) Tree {
 	t.name = filepath.Join(t.name, node)
 	return t
 }
 
-// prefix distinguishes the groups of this program from those of others.
+// prefix distinguishes the groups of this program from other groups.
 const prefix = "rouse-cluster-"
 
 // Clusters returns the names of the clusters that have a group below the mount point.

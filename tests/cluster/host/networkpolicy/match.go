@@ -8,7 +8,7 @@ import (
 )
 
 // matches returns the nftables expressions of the packets that a rule allows. `pod` is the pod that
-// the rule's policy selects, and `namespace` that of the policy.
+// the rule's policy selects, and `namespace` the policy's namespace.
 func (c Cluster) matches(rule Rule, d direction, namespace string, pod Pod) []string {
 	var matches []string
 	for _, peer := range c.peers(d.peersOf(rule), namespace) {

@@ -9,8 +9,8 @@ import (
 // Table is the nftables table with the rules.
 const Table = "network-policies"
 
-// APIServerGroup is the group of the API server's process. By it the rules recognize connections of
-// the API server among those of the node.
+// APIServerGroup is the group of the API server's process. By this group the rules recognize
+// connections of the API server among the node's.
 const APIServerGroup = 6443
 
 // Cluster has the objects from which the rules follow, in any order that equal clusters share.
@@ -31,7 +31,7 @@ var (
 	egress  = direction{"egress", "Egress", "ip saddr", "ip daddr"}
 )
 
-// chain has the rules of one pod in one direction. A packet that matches one of them returns to the
+// chain has the rules of one pod in one direction. A packet that matches a rule returns to the
 // calling chain; any other is dropped.
 type chain struct {
 	name    string
@@ -41,13 +41,13 @@ type chain struct {
 	owner string
 }
 
-// Ruleset returns the rules as input of nft, which replaces those of before in one transaction. Equal
-// clusters have equal rule sets.
+// Ruleset returns the rules as input of nft, which replaces the previous rules in one transaction.
+// Equal clusters have equal rule sets.
 //
-// The chains have the hooks of packets that the node forwards, and of those to the node itself. A
-// packet between two pods passes the first one behind the rules of kube-proxy, so its destination is
-// a pod and not a Service. Of the packets from the node only those of the API server are checked, as
-// if it ran on another node; the kubelet's probes pass.
+// The chains have the hooks of packets that the node forwards, and of packets to the node itself. A
+// packet between two pods passes the first one behind the rules of kube-proxy, so its destination
+// is a pod and not a Service. Of the packets from the node only those of the API server are
+// checked, as if it ran on another node; the kubelet's probes pass.
 func (c Cluster) Ruleset() string {
 	in, out := c.chains(ingress), c.chains(egress)
 	var text strings.Builder

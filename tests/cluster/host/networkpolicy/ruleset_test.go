@@ -189,8 +189,8 @@ func TestPodsWithoutOwnAddress(t *testing.T) {
 	}
 }
 
-// A sidecar is an init container that stays; its ports count, and those of other init containers do
-// not.
+// A sidecar is an init container that stays; its ports count, and the ports of other init
+// containers do not.
 func TestNamedPortOfSidecar(t *testing.T) {
 	sidecar := decode[Pod](t, `{"spec": {"containers": [{}], "initContainers": [
 		{"ports": [{"name": "http", "containerPort": 1}]},

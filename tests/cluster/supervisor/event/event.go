@@ -43,8 +43,8 @@ type Writer struct {
 // NewWriter returns a Writer that sends each event to w in one write.
 func NewWriter(w io.Writer) *Writer { return &Writer{encoder: json.NewEncoder(w)} }
 
-// Send writes an event with the current time. The error is that of the underlying writer: the
-// reader may close at any time, and the caller decides whether that matters.
+// Send writes an event with the current time. The error is the underlying writer's: the reader may
+// close at any time, and the caller decides whether that matters.
 func (w *Writer) Send(kind Kind, component, text string) error {
 	return w.Forward(Event{Kind: kind, At: time.Now(), Component: component, Text: text})
 }

@@ -60,7 +60,7 @@ pub enum Http2Action {
     Reads,
     /// Reads the head of a request.
     ReadsHead,
-    /// Sends frames; stream 1 is replaced by that of the last request.
+    /// Sends frames; stream 1 is replaced by the stream of the last request.
     Sends(Vec<Frame>),
     /// Expects the reset of the last request, whose head was read.
     ExpectsReset,

@@ -125,7 +125,7 @@ impl Frame {
     }
 
     /// Without END_HEADERS, and with only the first `length` bytes of its block; the rest in
-    /// CONTINUATIONs of that size.
+    /// CONTINUATIONs of the same size.
     pub fn split(mut self, length: usize) -> Vec<Self> {
         let rest = self.payload.split_off(length.min(self.payload.len()));
         self.flags &= !END_HEADERS;

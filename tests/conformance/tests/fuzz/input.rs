@@ -18,9 +18,7 @@ pub(crate) enum ConnectionEnd {
     Reads,
     /// Closes the sending side, then reads.
     ClosesWrite,
-    /// Closes the connection.
     Closes,
-    /// Resets the connection.
     Resets,
 }
 

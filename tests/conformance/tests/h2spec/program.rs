@@ -20,7 +20,7 @@ pub(crate) async fn run(address: SocketAddr, name: &str) -> Vec<CaseResult> {
     command.arg("--host").arg(address.ip().to_string()).arg("--port").arg(address.port().to_string());
     command.args(["--strict", "--timeout", FRAME_TIMEOUT, "--junit-report"]).arg(&report);
     command.stdin(Stdio::null()).kill_on_drop(true);
-    // Its status tells whether all cases passed, which the report has case by case.
+    // Its status shows whether all cases passed, which the report has case by case.
     let output = command.output().await.unwrap();
     let text = std::fs::read_to_string(&report).unwrap_or_else(|error| {
         panic!("no report: {error}: {}", String::from_utf8_lossy(&output.stdout));

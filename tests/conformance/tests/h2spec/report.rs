@@ -7,7 +7,6 @@ pub(crate) struct CaseId {
     pub(crate) case: String,
 }
 
-/// The result of one case.
 #[derive(Debug)]
 pub(crate) struct CaseResult {
     pub(crate) id: CaseId,

@@ -55,7 +55,6 @@ pub(crate) fn discard(body: Incoming) {
     tokio::spawn(body.collect());
 }
 
-/// An empty body.
 pub(crate) fn empty() -> Body {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }

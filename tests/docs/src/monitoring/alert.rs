@@ -9,7 +9,6 @@ use serde_yaml_ng::Value;
 
 const MANIFEST: &str = "deploy/monitoring/alerts.yaml";
 
-/// One alert.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Alert {
     /// Name, also of its section in the reference.
@@ -17,7 +16,7 @@ pub struct Alert {
     pub name: String,
     /// Condition, in PromQL.
     pub expr: String,
-    /// Labels beside those of the expression.
+    /// Labels in addition to the expression's.
     pub labels: BTreeMap<String, String>,
     /// Texts; templates with the alert's labels.
     pub annotations: BTreeMap<String, String>,

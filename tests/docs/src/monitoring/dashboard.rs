@@ -23,12 +23,10 @@ pub struct Dashboard {
     templating: Templating,
 }
 
-/// A panel.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Panel {
     /// Number, unique in the dashboard.
     pub id: u32,
-    /// Title.
     pub title: String,
     /// What the values are.
     #[serde(default)]

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 const MANIFEST: &str = "deploy/monitoring/pod-monitors.yaml";
 
-/// A PodMonitor.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PodMonitor {
     /// Name and namespace.
@@ -21,7 +20,6 @@ pub struct PodMonitor {
 /// Name and namespace of an object.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Metadata {
-    /// Name.
     pub name: String,
     /// Namespace; the pods are in it too, unless all namespaces are selected.
     pub namespace: String,
@@ -31,7 +29,6 @@ pub struct Metadata {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodMonitorSpec {
-    /// Namespaces of the pods.
     #[serde(default)]
     pub namespace_selector: NamespaceSelector,
     /// Labels of the pods.
@@ -69,7 +66,6 @@ pub struct MatchExpression {
     pub key: String,
     /// `In`.
     pub operator: String,
-    /// Its values.
     pub values: Vec<String>,
 }
 
@@ -81,7 +77,7 @@ pub struct Endpoint {
     pub port: String,
     /// Time between scrapes.
     pub interval: String,
-    /// Whether labels of a metric replace those of the target.
+    /// Whether labels of a metric replace the target's.
     #[serde(default)]
     pub honor_labels: bool,
     /// Rules for labels of the target, as of Prometheus, with names in camel case.

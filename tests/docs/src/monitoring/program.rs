@@ -1,4 +1,4 @@
-//! The programs of Prometheus: those of PATH, or Debian's, unpacked into the cache.
+//! The programs of Prometheus: from PATH, or Debian's, unpacked into the cache.
 
 use std::path::PathBuf;
 

@@ -33,7 +33,7 @@ capacity that `averageValue` is.
 | Annotation | Default | Values | Meaning |
 |---|---|---|---|
 | `scale-to-zero` | `false` | true or false | Lets the workload go to zero. A PodAutoscaler has the field `scaleToZero`. |
-| `container-concurrency` | `0` | a whole number from 0 to 1000 | Requests that a pod serves at a time; 0 is no limit. The pods need the same annotation. |
+| `container-concurrency` | `0` | a whole number from 0 to 1000 | Requests that a pod serves at a time; 0 means no limit. The pods need the same annotation. |
 | `service` | | a name | With `metric: none` on an HPA: the Service of the workload. |
 ";
 

@@ -15,7 +15,7 @@ const BATCH: usize = 64;
 /// Local ports that Linux gives to sockets.
 const EPHEMERAL_PORTS: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 
-/// Sends valid queries, each of which gets a response, and bytes that are none.
+/// Sends valid queries, each of which gets a response, and bytes that are not queries.
 pub(crate) async fn flood(target: SocketAddr, tally: Arc<Tally>) -> anyhow::Result<()> {
     let socket = socket(target.ip()).await?;
     socket.connect(target).await?;
@@ -34,7 +34,8 @@ pub(crate) async fn flood(target: SocketAddr, tally: Arc<Tally>) -> anyhow::Resu
     }
 }
 
-/// Sends responses of pods without requests, which no collector asked for, to each port at which one may listen.
+/// Sends responses of pods without requests, which no collector requested, to each port at which
+/// one may listen.
 pub(crate) async fn forge(target: IpAddr, tally: Arc<Tally>) -> anyhow::Result<()> {
     let socket = socket(target).await?;
     loop {

@@ -60,7 +60,6 @@ pub struct ScalingPolicy {
 /// Unit of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyKind {
-    /// Pods.
     Pods,
     /// Percent of the size at the start of the period.
     Percent,
@@ -98,7 +97,7 @@ impl Default for Behavior {
 
 impl Behavior {
     /// The behavior with which an HPA follows a windowed metric as the KPA does. `scale_down_delay`
-    /// is the KPA's setting of that name.
+    /// is the KPA's setting `scale-down-delay`.
     pub fn like_the_kpa(scale_down_delay: Duration) -> Self {
         let policy = |kind, value| ScalingPolicy { kind, value, period: Duration::from_secs(15) };
         let rules = |stabilization, policies| ScalingRules {

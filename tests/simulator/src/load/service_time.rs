@@ -19,7 +19,6 @@ pub enum ServiceTime {
 // === impl ServiceTime ===
 
 impl ServiceTime {
-    /// The mean.
     pub fn mean(self) -> Duration {
         match self {
             Self::Constant(mean) | Self::Exponential(mean) | Self::Varying(mean, _) => mean,

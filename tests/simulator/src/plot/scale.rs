@@ -22,7 +22,7 @@ impl Scale {
         let least = all.iter().copied().fold(f64::INFINITY, f64::min);
         let most = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let (least, most) = if all.is_empty() { (0.0, 1.0) } else { (least.floor(), most.ceil()) };
-        // Between those of `LEAST` and `MOST`.
+        // Between the values of `LEAST` and `MOST`.
         Self { least: least as i32, most: (most as i32).max(least as i32 + 1) }
     }
 

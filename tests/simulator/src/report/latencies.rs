@@ -37,8 +37,8 @@ impl Latencies {
         bucket.map_or(Duration::ZERO, |(micros, _)| Duration::from_micros(*micros))
     }
 
-    /// As [`quantile`](Self::quantile), with this number of requests in addition that are slower than
-    /// all others. `None` if the quantile is one of them.
+    /// As [`quantile`](Self::quantile), with this number of requests in addition that are slower
+    /// than all others. `None` if the quantile is such a request.
     pub fn quantile_with_failed(&self, share: f64, failed: u64) -> Option<Duration> {
         let rank = ((self.total + failed) as f64 * share).ceil();
         let answered = self.total as f64;
@@ -56,7 +56,6 @@ impl Latencies {
         Self { counts: counts.collect(), total: self.total - earlier.total, longest: self.longest }
     }
 
-    /// The longest latency.
     pub fn longest(&self) -> Duration {
         self.longest
     }

@@ -51,7 +51,6 @@ pub enum AppSpec {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceSpec {
-    /// Mean.
     pub mean: DurationText,
     /// Coefficient of variation; 1 is exponential, 0 constant.
     #[serde(default)]

@@ -18,7 +18,6 @@ const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 /// Bound of the load: the simulation keeps a second of arrivals in memory.
 const MAX_RPS: f64 = 100_000.0;
 
-/// A scenario file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScenarioFile {
@@ -39,7 +38,7 @@ pub struct ScenarioFile {
     /// Time from a pod's creation to its readiness.
     #[serde(default = "five_seconds")]
     pub pod_start: DurationText,
-    /// Requests that a pod takes at a time; 0 is no limit.
+    /// Requests that a pod takes at a time; 0 means no limit.
     #[serde(default)]
     pub container_concurrency: u32,
     /// `maxReplicas`.
@@ -60,7 +59,7 @@ pub struct ScenarioFile {
 pub struct ChangeSpec {
     /// Time of the change.
     pub at: DurationText,
-    /// Fields that replace those of the app.
+    /// Fields that replace the app's.
     pub app: Mapping,
     /// Whether the change is a release.
     #[serde(default)]
@@ -86,7 +85,6 @@ pub enum ScenarioFileError {
     /// A value out of its range.
     #[error("{field}: {fault}")]
     Value {
-        /// The field.
         field: &'static str,
         /// What is wrong.
         fault: &'static str,

@@ -12,7 +12,7 @@ use super::spec::ScenarioFile;
 
 /// Largest static target.
 pub const LAST_TARGET: u32 = 64;
-/// More kills than this are no operating point, however few requests they fail.
+/// A target with more kills than this is not an operating point, however few requests fail.
 const MAX_OOM_KILLS: u64 = 1;
 
 /// Runs the targets 1 to 64 and returns the best run. Without a target that keeps the objective it

@@ -21,7 +21,6 @@ pub struct EventQueue<E> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {bound} events are pending; use a smaller load or a longer service time")]
 pub struct EventQueueFull {
-    /// Bound of the queue.
     pub bound: usize,
 }
 

@@ -18,7 +18,6 @@ const QUEUE_FACTOR: usize = 10;
 /// A pod's number, in order of creation.
 pub type PodId = u64;
 
-/// One pod.
 #[derive(Debug)]
 pub struct Pod {
     phase: PodPhase,

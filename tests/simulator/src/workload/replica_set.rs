@@ -42,7 +42,6 @@ pub struct SizeChange {
 /// A component that writes sizes, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
-    /// The HPA.
     Hpa,
     /// The zero-scaler, for an activator's report: the first pods of a workload at zero.
     Wake,
@@ -131,7 +130,6 @@ impl ReplicaSet {
         self.pods.iter_mut().map(|(id, pod)| (*id, pod))
     }
 
-    /// The ready pods.
     pub fn ready(&self) -> Vec<PodId> {
         self.pods().filter(|(_, pod)| pod.is_ready()).map(|(id, _)| id).collect()
     }
@@ -151,7 +149,6 @@ impl ReplicaSet {
         self.version
     }
 
-    /// All changes of size.
     pub fn changes(&self) -> &[SizeChange] {
         &self.changes
     }

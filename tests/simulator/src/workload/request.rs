@@ -30,7 +30,6 @@ pub struct Request {
     pub lender: Option<ActivatorId>,
 }
 
-/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestResult {
     /// A pod responded.

@@ -23,9 +23,7 @@ pub struct Slices {
 /// Backend of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// A pod.
     Pod(PodId),
-    /// An activator.
     Activator(ActivatorId),
 }
 

@@ -19,7 +19,7 @@ use self::UserTarget::{Factor, NoneWithLimit};
 use crate::seconds;
 
 const TEN_MINUTES: Duration = seconds(600);
-/// Accepted pod-seconds over those of the static optimum.
+/// Accepted pod-seconds as a ratio to the static optimum's.
 const COST: f64 = 1.15;
 const EIGHT_SERVERS: &str = include_str!("../../scenarios/eight-servers.yaml");
 const CV_1: &str = include_str!("../../scenarios/eight-servers-cv-1.yaml");
@@ -35,7 +35,6 @@ fn file(text: &str, seed: u64) -> ScenarioFile {
     ScenarioFile { seed, ..ScenarioFile::parse(text).unwrap() }
 }
 
-/// The user's target.
 #[derive(Clone, Copy, Debug)]
 enum UserTarget {
     /// This factor of the optimum.

@@ -1,4 +1,4 @@
-//! Browser: what a test does with a page, and what it sees of it.
+//! Browser: what a test does with a page, and what it reads from the page.
 
 use std::path::Path;
 use std::time::Duration;
@@ -176,10 +176,8 @@ impl Browser {
 
 /// Keys without a character, as WebDriver names them.
 pub mod keys {
-    /// Enter.
     pub const ENTER: &str = "\u{e007}";
     /// The arrow to the left.
     pub const LEFT: &str = "\u{e012}";
-    /// Tab.
     pub const TAB: &str = "\u{e004}";
 }

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::browser::Browser;
 
-/// Texts whose contrast to their ground is below that of WCAG 2.2, level AA: 4.5, or 3 for large
-/// ones. The ground is the nearest ancestor's with a color.
+/// Texts with less contrast to their ground than WCAG 2.2 requires for level AA: 4.5, or 3 for
+/// large ones. The ground is the nearest ancestor's with a color.
 const LOW_CONTRAST: &str = r#"(() => {
   const channels = (color) => color.match(/[\d.]+/g).map(Number);
   const luminance = (color) => {

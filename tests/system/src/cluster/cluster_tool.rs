@@ -1,4 +1,4 @@
-//! Commands of the cluster tool, for tests that need a cluster of it.
+//! Commands of the cluster tool, for tests that need one of its clusters.
 
 use std::process::Command;
 

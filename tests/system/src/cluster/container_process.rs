@@ -10,7 +10,7 @@ const PAUSE: &str = "pause";
 /// The process of a pod that runs this program; of any of its containers if none is given.
 ///
 /// # Errors
-/// When there is none on this machine.
+/// When there is no such process on this machine.
 pub fn find(pod: &str, program: Option<&str>) -> Result<u32> {
     let hostname = format!("HOSTNAME={pod}");
     let is_of_pod = |id: &u32| {

@@ -8,7 +8,7 @@ pub fn service_account(name: &str) -> String {
     format!("system:serviceaccount:{}:{name}", super::installation::NAMESPACE)
 }
 
-/// A client of the same API server as this user, whose groups are those of every authenticated one.
+/// A client of the same API server as this user, with the groups of every authenticated user.
 ///
 /// # Errors
 /// When there is no usable kubeconfig.

@@ -1,4 +1,4 @@
-//! The program kubectl: the cluster tool's, or on another cluster that of PATH.
+//! The program kubectl: the cluster tool's, or on another cluster the one in PATH.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

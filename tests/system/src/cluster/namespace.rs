@@ -24,9 +24,7 @@ const GONE: Duration = Duration::from_secs(300);
 /// A namespace and its client pod.
 #[derive(Clone)]
 pub struct TestNamespace {
-    /// The API client.
     pub client: Client,
-    /// The namespace's name.
     pub name: String,
     guard: Option<ClusterGuard>,
 }
@@ -34,8 +32,8 @@ pub struct TestNamespace {
 // === impl TestNamespace ===
 
 impl TestNamespace {
-    /// Creates the namespace and waits for its client pod. Deletes a namespace of that name from an
-    /// earlier run first.
+    /// Creates the namespace and waits for its client pod. Deletes a namespace with the same name
+    /// from an earlier run first.
     ///
     /// # Errors
     /// When the API refuses, or the pod does not become ready within a minute.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The documented policies are read from the page, so that the tests run with the text that users
-//! copy. On a cluster that does not enforce NetworkPolicies none of them has an effect.
+//! copy. On a cluster that does not enforce NetworkPolicies they have no effect.
 
 use anyhow::{Context, Result, ensure};
 use autoscaler::contract::sidecar_ports::SidecarPorts;
@@ -49,8 +49,8 @@ pub fn deployed() -> Result<Vec<Value>> {
     objects(&std::fs::read_to_string(root().join(MANIFEST)).context(MANIFEST)?)
 }
 
-/// Closes the namespace to all connections but those that its policies allow. Default-deny comes
-/// last, so that none of these is dropped meanwhile.
+/// Closes the namespace to all connections except the ones that its policies allow. Default-deny
+/// comes last, so that no allowed connection is dropped meanwhile.
 ///
 /// # Errors
 /// When the API refuses a policy.

@@ -39,7 +39,7 @@ async fn write(client: &Client, namespaces: &[String], folder: &Path) -> Result<
         let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
         found.extend(pods.list(&ListParams::default()).await?.items.iter().flat_map(targets));
     }
-    // Renamed, so that Prometheus never reads a part of it.
+    // Renamed, so that Prometheus never reads half a file.
     let part = folder.join("targets.part");
     std::fs::write(&part, Value::from(found).to_string())?;
     Ok(std::fs::rename(part, folder.join(FILE))?)

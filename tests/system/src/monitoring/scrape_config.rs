@@ -14,8 +14,8 @@ use crate::monitoring::discovery::{FILE, META, pod_label};
 /// In place of the PodMonitors' interval, so that a test takes less time.
 const INTERVAL: &str = "1s";
 
-/// The configurations of all endpoints. A PodMonitor of all namespaces is narrowed to `namespace`:
-/// those of other tests are isolated.
+/// The configurations of all endpoints. A PodMonitor of all namespaces is narrowed to `namespace`,
+/// because the namespaces of other tests are isolated.
 pub fn scrape_configs(monitors: &[PodMonitor], api: SocketAddr, namespace: &str) -> Value {
     let configs = monitors.iter().flat_map(|monitor| {
         let endpoints = monitor.spec.pod_metrics_endpoints.iter().enumerate();

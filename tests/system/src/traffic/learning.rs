@@ -16,7 +16,7 @@ pub async fn learning(namespace: &TestNamespace, name: &str) -> Result<Value> {
     why.get("learning").cloned().context("no learning in why")
 }
 
-/// A number of it, by its JSON pointer.
+/// A number of the status, by its JSON pointer.
 ///
 /// # Errors
 /// When there is none.

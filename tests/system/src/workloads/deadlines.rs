@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// The start of a pod.
 pub const POD_START: Duration = Duration::from_secs(60);
 /// A rollout of two pods, one after the other, which take new requests for some seconds at their
 /// end.

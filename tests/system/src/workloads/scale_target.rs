@@ -46,7 +46,7 @@ pub struct ScaleTarget {
     pub size: i32,
     /// `status.replicas`; `None`: the same as `spec.replicas`.
     pub reported_replicas: Option<i32>,
-    /// Label value of the pods that its selector selects; that of another target to make two HPAs
+    /// Label value of the pods that its selector selects; another target's value makes two HPAs
     /// ambiguous.
     pub selected_app: String,
     /// The HPA's bounds.
@@ -92,7 +92,7 @@ impl ScaleTarget {
         }
     }
 
-    /// The adapter's key of it.
+    /// The adapter's key of the target.
     pub fn key(&self, namespace: &TestNamespace) -> Key {
         Key::new(&namespace.name, &self.name)
     }

@@ -57,9 +57,9 @@ pub struct Workload {
     pub sidecar: Sidecar,
     /// Time before the app listens.
     pub start: Duration,
-    /// Requests that a pod serves at a time; 0 is no limit.
+    /// Requests that a pod serves at a time; 0 means no limit.
     pub container_concurrency: u32,
-    /// Requests that the app serves at a time, while others wait inside of it; `None` is no limit.
+    /// Requests that the app serves at a time, while others wait in the app; `None` means no limit.
     pub servers: Option<u32>,
     /// Further labels of the pods, which the Service selects as well if it is attached.
     pub labels: BTreeMap<String, String>,
@@ -101,7 +101,7 @@ impl Workload {
     /// Applies the objects.
     ///
     /// # Errors
-    /// When the API refuses one of them.
+    /// When the API refuses an object.
     pub async fn create(&self, namespace: &TestNamespace) -> Result<()> {
         self.create_without_hpa(namespace).await?;
         self.create_hpa(namespace).await
@@ -120,7 +120,7 @@ impl Workload {
     /// Applies the Deployment and the Service alone.
     ///
     /// # Errors
-    /// When the API refuses one of them.
+    /// When the API refuses an object.
     pub async fn create_without_hpa(&self, namespace: &TestNamespace) -> Result<()> {
         self.create_deployment(namespace).await?;
         let services: Api<Service> = namespace.api();
@@ -250,7 +250,6 @@ impl Workload {
         })
     }
 
-    /// The metrics of the HPA.
     pub fn hpa_metrics(&self) -> Value {
         let target = json!({"type": "AverageValue", "averageValue": self.target});
         if self.custom_metrics {

@@ -1,6 +1,6 @@
 //! Two hundred HPAs while the metrics-adapters are replaced one after the other.
 //!
-//! Two simulated activators report half of each load, so an adapter that receives only one of them
+//! Two simulated activators report half of each load, so an adapter that receives only one report
 //! has half of the value. The targets have no pods, so a restarted adapter can compute a size only
 //! from its windows.
 

@@ -142,7 +142,7 @@ async fn change_to_custom_metrics(namespace: &TestNamespace) -> Result<()> {
     Ok(())
 }
 
-/// The life of that workload: to zero, a wake, up under load by its HPA, to zero, and a wake.
+/// The life of the workload: to zero, a wake, up under load by its HPA, to zero, and a wake.
 async fn ensure_scales(url: &str, namespace: &TestNamespace) -> Result<()> {
     ensure_wakes(url, namespace).await?;
     ensure_scales_up(namespace, WEB, url, 3, Duration::from_secs(60)).await?;

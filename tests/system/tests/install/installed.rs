@@ -1,4 +1,4 @@
-//! What all of these tests need: a cluster without Rouse, and proof that nothing of it is left.
+//! What these tests need: a cluster without Rouse, and a check that nothing of Rouse is left.
 
 use std::time::Duration;
 

@@ -46,8 +46,8 @@ async fn components_of_kustomize_leave_apis_of_other_adapters() -> Result<()> {
     namespace.delete().await
 }
 
-/// A copy of `deploy/`, and a kustomization with components of it: kustomize accepts only folders
-/// that it reaches by a relative path.
+/// A copy of `deploy/`, and a kustomization with some of its components: kustomize accepts only
+/// folders that it reaches by a relative path.
 struct Manifests {
     folder: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! Clusters on which other adapters own the metrics APIs: Rouse takes none of them, and works.
+//! Clusters on which other adapters own the metrics APIs: Rouse takes no API, and works.
 
 use std::time::Duration;
 
@@ -137,7 +137,7 @@ pub(crate) async fn create_direct(namespace: &TestNamespace) -> Result<String> {
     Ok(url)
 }
 
-/// The life of that workload: to zero, a wake, up under load, to zero.
+/// The life of the workload: to zero, a wake, up under load, to zero.
 pub(crate) async fn ensure_wakes_scales_and_sleeps(url: &str, namespace: &TestNamespace) -> Result<()> {
     until_replicas(namespace, DIRECT, |size| size == 0, AT_ZERO).await?;
     let response = send_one_request(url, namespace).await?;

@@ -221,7 +221,7 @@ async fn sidecar_is_an_ordinary_container_behind_an_app_that_is_first() -> Resul
     namespace.end().await
 }
 
-/// Within a probe's period after its start, a kubelet delays first probes by a random part of that
+/// Within a probe's period after its start, a kubelet delays first probes by a random part of the
 /// period. A node is Ready about a second after its kubelet's start.
 async fn kubelets_are_older_than(namespace: &TestNamespace, age: Duration) -> Result<bool> {
     let nodes = Api::<Node>::all(namespace.client.clone()).list(&ListParams::default()).await?;

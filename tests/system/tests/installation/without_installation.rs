@@ -61,7 +61,7 @@ impl Removed {
         Ok(())
     }
 
-    /// Restores all of it, also what was not removed because of an error.
+    /// Restores the whole installation, also what was not removed because of an error.
     async fn restore(&self, client: &Client) -> Result<()> {
         let maps: Api<ConfigMap> = system_api(client);
         for map in &self.settings {

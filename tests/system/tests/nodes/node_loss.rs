@@ -1,8 +1,9 @@
-//! A node stops without a word: what the clients of twenty workloads notice, beside those of a plain
+//! A node stops without notice: failed requests of the clients of twenty workloads and of a plain
 //! Service, and how long wakes take meanwhile.
 //!
-//! What surprises: some requests fail for half a minute after kube-proxy has removed the lost pod. A
-//! new connection with the port of one that was not answered gets its pod from the connection table.
+//! What surprises: some requests fail for half a minute after kube-proxy has removed the lost pod.
+//! A new connection that reuses the port of an unanswered one gets the pod of the latter from the
+//! connection table.
 
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ const STEADY: usize = 8;
 /// Workloads that are woken one after the other.
 const WAKING: usize = 12;
 const PODS: i32 = 3;
-/// Requests a second to each workload with a steady load: 200 in all, with those of the plain Service.
+/// Requests a second to each workload with a steady load: 200 in all, the plain Service included.
 const RATE: f64 = 22.0;
 const PLAIN: &str = "plain";
 /// Enough for all pods on a loaded machine.
@@ -43,7 +44,7 @@ const AFTER: Duration = Duration::from_secs(90);
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// What a wake may take longer than before: the loss of an activator and of the pod's node.
 const SLOWER_WAKE_MS: f64 = 2000.0;
-/// Failed requests over those of a plain Service, as kube-proxy selects pods at random.
+/// Failed requests beyond the plain Service's, as kube-proxy selects pods at random.
 const TOLERANCE: f64 = 1.3;
 
 /// A load and the name of its workload.
@@ -52,7 +53,6 @@ struct SteadyLoad {
     load: RunningLoad,
 }
 
-/// One wake.
 struct Wake {
     name: String,
     response: Response,
@@ -203,7 +203,7 @@ fn failures(responses: &[Response]) -> impl Iterator<Item = &Response> {
     responses.iter().filter(|response| response.status != 200)
 }
 
-/// Prints the failed requests of a load. They are at most those of a plain Service.
+/// Prints the failed requests of a load. They are at most as many as of a plain Service.
 fn report(name: &str, responses: &[Response], stopped_ms: f64, not_ready_ms: f64, most: f64) -> Result<()> {
     let last = failures(responses).map(|response| response.sent_ms - stopped_ms).fold(0.0, f64::max);
     let failed = failures(responses).count();

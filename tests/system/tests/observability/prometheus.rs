@@ -25,7 +25,7 @@ use system_tests::wait;
 use system_tests::workloads::deadlines::POD_START;
 use system_tests::workloads::workload::{Workload, until_replicas};
 
-/// With learn-target Apply; its values are those of the dashboard's variables.
+/// With learn-target Apply; the dashboard's variables have its values.
 const APPLIED: &str = "monitored";
 const RECOMMENDED: &str = "recommended";
 /// With a sidecar that relays bytes; it alone has metrics of connections.

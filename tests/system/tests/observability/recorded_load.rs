@@ -20,7 +20,7 @@ use system_tests::workloads::workload::Workload;
 
 const NAME: &str = "recorded";
 const RECORDING: &str = "40s";
-/// Between two reads of the decisions, of which the adapter keeps those of half a minute.
+/// Between two reads of the decisions. The adapter keeps the decisions of half a minute.
 const READ_INTERVAL: Duration = Duration::from_secs(5);
 /// Of the workload: the replay begins with empty windows, and in a panic that lasts one window.
 const WINDOWS: f64 = 15.0;
@@ -91,7 +91,7 @@ fn decided(decision: &Value) -> Result<Decided> {
     Ok((desired, average("stable"), average("panic"), ready, panicking))
 }
 
-/// The decisions of the replay, without those of the first windows.
+/// The decisions of the replay, without the decisions of the first windows.
 fn replay(trace: &str) -> Result<Vec<Decided>> {
     let mut replay = Replay::new();
     let mut decisions = Vec::new();

@@ -24,7 +24,7 @@ const CLIENTS: u32 = 20;
 const COUNTED: Duration = Duration::from_secs(40);
 const OTHER_UID: &str = "5e1b7c0a-1d2f-4c3b-8a97-0b2c7d5e8f43";
 
-/// A workload whose one pod serves requests, and the address of that pod.
+/// A workload with one pod that serves requests, and the pod's address.
 async fn victim(name: &str, namespace: &TestNamespace) -> Result<String> {
     network_policies::open(namespace).await?;
     let workload = Workload { max_replicas: 1, ..Workload::new(name) }.annotated("scale-to-zero", "false");

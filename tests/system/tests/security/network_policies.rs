@@ -2,9 +2,9 @@
 //! out.
 //!
 //! The rules are those of `deploy/network-policies.yaml` and `docs/reference/ports.md`; `table` has
-//! the connections that show each of them. The test removes one rule after the other from the live
-//! policy and restores it. Established connections survive a removal, so every check opens new ones,
-//! from a pod for which the rule is meant.
+//! the connections that show each rule. The test removes one rule after the other from the live
+//! policy and restores it. Established connections survive a removal, so every check opens new
+//! ones, from a pod for which the rule is meant.
 
 mod connection;
 mod rule;

@@ -29,7 +29,6 @@ enum Phase {
     RouteChanged,
     /// `spec.replicas` is 0.
     ScaledToZero,
-    /// The last pod is gone.
     LastPodGone,
 }
 

@@ -84,11 +84,10 @@ async fn custom_resource_with_scale_subresource_scales_from_zero() -> Result<()>
     let targets = ScaleTargets::follow(&namespace).await?;
     let target = ScaleTarget::new("custom", 0);
     targets.create_alone(&target).await?;
-    // Its pods are those of a Deployment, which the test scales in place of the resource's
-    // controller.
+    // Its pods belong to a Deployment, which the test scales in place of the resource's controller.
     let workload = Workload { replicas: 0, ..Workload::new("custom") };
     workload.create_without_hpa(&namespace).await?;
-    // One replica at most, so that the sizes are those of one cycle, however long the pod takes to start.
+    // One replica at most, so that the sizes are of one cycle, however long the pod takes to start.
     create_pod_autoscaler(&namespace, target.reference(), "custom", 1).await?;
     let url = workload.url(&namespace).await?;
     until_activators_respond(&url, &namespace, RECONCILED).await?;
@@ -144,8 +143,8 @@ async fn no_request_fails_with_hpa_of_min_replicas_zero() -> Result<()> {
     if !Feature::HpaScaleToZero.is_served(&namespace.client).await? {
         return namespace.end().await;
     }
-    // One replica at most, so that the sizes are those of the cycles to zero and back, however long
-    // pods take to start.
+    // One replica at most, so that the sizes are of the cycles to zero and back, however long pods
+    // take to start.
     let mut workload = Workload { min_replicas: 0, max_replicas: 1, ..Workload::new("min-zero") };
     workload.annotations.remove("scale-to-zero");
     workload.create(&namespace).await?;

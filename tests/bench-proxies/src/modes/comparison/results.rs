@@ -32,7 +32,7 @@ pub(crate) struct Sample {
     pub(crate) p999: f64,
     /// CPU time of the proxy per request, in seconds.
     pub(crate) cpu: f64,
-    /// Share of it in the kernel.
+    /// Share of the CPU time in the kernel.
     pub(crate) kernel: f64,
     /// Resident bytes at the end, with all connections open.
     pub(crate) memory: f64,
@@ -113,7 +113,7 @@ impl Results {
         Summary::of(self.of(proxy, connections, load).iter().map(figure))
     }
 
-    /// The figure as a ratio to that of `reference`, round by round.
+    /// The figure as a ratio to the figure of `reference`, round by round.
     pub(crate) fn ratio(
         &self,
         proxy: &'static str,

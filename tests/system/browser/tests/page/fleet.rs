@@ -1,4 +1,4 @@
-//! A thousand workloads, and the last hour of one of them, as an API has them.
+//! A thousand workloads, and the last hour of one workload, as an API has them.
 
 use std::f64::consts::PI;
 
@@ -235,7 +235,7 @@ fn put_event(api: &FakeApi, index: usize, wake: &Wake) {
     );
 }
 
-/// A time of that day, with microseconds as events have them.
+/// A time of the test's day, with microseconds as in events.
 fn time(unix_millis: i64) -> String {
     let seconds = unix_millis.div_euclid(1000) - (NOW / 1000 - 43_200);
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

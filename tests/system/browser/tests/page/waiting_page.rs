@@ -120,7 +120,7 @@ fn page() -> Response<Full<Bytes>> {
     Response::builder().header("content-type", "text/html").body(Full::from(html)).unwrap()
 }
 
-/// Replaces the file at once, so that the activator reads no part of it.
+/// Replaces the file at once, so that the activator never reads half a file.
 fn write(path: &Path, port: u16, app_port: u16, pods: &str) -> Result<()> {
     let text = format!(
         "workloads:\n- name: shop/web\n  sidecar: false\n  waitingPage: true\n  \

@@ -63,8 +63,8 @@ impl Attacker {
     }
 }
 
-/// On one machine the attacker would else take the CPU time of the attacked, which on a cluster is
-/// that of another node.
+/// On one machine the attacker would otherwise take the CPU time of the attacked, which has another
+/// node on a real cluster.
 fn pod() -> serde_json::Value {
     json!({
         "metadata": {"name": POD},

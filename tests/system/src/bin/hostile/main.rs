@@ -7,9 +7,10 @@
 //! Rouse restarted, and each stayed within its memory limit. The exit code is not zero when a bound
 //! is missed.
 //!
-//! `make test-system` runs the short form on the cluster of its tests. It attacks the webhook for the
-//! sidecar only where that is served already, because it takes minutes to replace metrics-adapters. NetworkPolicies are opened
-//! for as long as it takes, so that the bounds are those of the programs.
+//! `make test-system` runs the short form on the cluster of its tests. It attacks the webhook for
+//! the sidecar only where the webhook is served already, because it takes minutes to replace
+//! metrics-adapters. NetworkPolicies are opened for as long as it takes, so that the programs' own
+//! bounds are tested.
 
 mod args;
 mod attacker;

@@ -1,4 +1,4 @@
-//! The addresses of a port: those of all replicas, as any pod can find them by scanning.
+//! The addresses of a port on all replicas, as any pod can find them by scanning.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -16,7 +16,6 @@ const IMAGE: &str = "ROUSE_SIDECAR_IMAGE";
 /// Time for the pods of the adapter to be replaced, one after the other and a minute apart.
 const ROLLOUT: Duration = Duration::from_secs(300);
 
-/// A webhook that is served.
 pub(crate) struct ServedWebhook {
     was_served: bool,
 }

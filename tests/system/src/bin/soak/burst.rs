@@ -17,7 +17,7 @@ use crate::size_changes::{SizeChanges, SizeViolations};
 const CLIENTS: u32 = 200;
 const TARGET: u32 = 7;
 /// Long compared with a client's pause between requests: four seconds of twenty pods' worth of load
-/// are measured as at least 99.8 % of it.
+/// are measured as at least 99.8 % of the load.
 const WORK: Duration = Duration::from_secs(1);
 /// Longer than the stable window, so that the final size follows from the load alone.
 const BURST: Duration = Duration::from_secs(75);

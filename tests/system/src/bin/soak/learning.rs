@@ -23,7 +23,7 @@ use crate::size_changes::{SizeChanges, UNEXPECTED_WRITERS};
 
 /// Requests that a pod serves at a time: more of them wait in the app.
 const SERVERS: u32 = 8;
-/// Accepted distance of the target to the knee, as a share of it.
+/// Accepted distance of the target to the knee, as a share of the knee.
 const DISTANCE: f64 = 0.2;
 /// Requests at a time: six pods at the knee. One fewer than a multiple of the targets, because the
 /// seconds of pods begin at different times, and their sum may be a little more. Each request takes so
@@ -51,7 +51,6 @@ pub(crate) async fn run(client: &Client, lengths: &Lengths, report: &mut Report)
     namespace.delete().await
 }
 
-/// One of the workloads.
 #[derive(Clone, Copy, Debug)]
 struct LearningWorkload {
     mode: LearnTarget,

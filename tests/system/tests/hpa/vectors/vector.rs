@@ -37,7 +37,6 @@ impl Vector {
         }
     }
 
-    /// A vector without reports.
     pub(super) fn without_reports(name: &str, sizes: &[i32], condition: HpaCondition) -> Self {
         Self { load: vec![], condition, ..Self::new(name, 0.0, sizes) }
     }

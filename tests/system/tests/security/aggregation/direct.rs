@@ -44,7 +44,6 @@ pub(crate) enum Connection {
     Http2(http2::SendRequest<Empty<Bytes>>),
 }
 
-/// The response of an adapter.
 #[derive(Debug)]
 pub(crate) struct AdapterResponse {
     pub(crate) status: StatusCode,

@@ -38,7 +38,6 @@ const CLOCK_STEP: i32 = 3600;
 const UP: Duration = Duration::from_secs(120);
 const ADAPTER: &str = "metrics-adapter";
 
-/// A fault that was.
 #[derive(Debug)]
 pub(super) struct EndedFault {
     pub(super) kind: FaultKind,

@@ -30,7 +30,7 @@ const ASCRIBED: f64 = 15_000.0;
 #[derive(Clone, Debug)]
 pub(super) struct Kill {
     pub(super) victim: &'static str,
-    /// The only workload with requests that it explains; all if there is none.
+    /// The only workload with failed requests that the kill explains; `None` means all.
     pub(super) workload: Option<String>,
     /// Unix milliseconds of the signal.
     pub(super) at_ms: f64,
@@ -74,7 +74,7 @@ pub(super) async fn kill(
     Ok(Kill { victim, workload, at_ms })
 }
 
-/// The ready pods of workloads, with the names of those.
+/// The ready pods of workloads, with the workloads' names.
 async fn workload_pods(namespace: &TestNamespace) -> Result<Vec<(String, Option<String>)>> {
     let pods = namespace.api::<Pod>().list(&kube::api::ListParams::default().labels("app")).await?;
     let ready = pods.iter().filter(|pod| is_ready(pod));

@@ -52,7 +52,7 @@ pub(crate) fn partition_from_all_but(group: &[IpAddr], others: &[IpAddr]) -> Res
     filter("forward", &both_directions(group, &format!("!= {{ {} }}", set(others))))
 }
 
-/// Resets all connections to the API server, those of the node and of this program included.
+/// Resets all connections to the API server, the node's and this program's included.
 ///
 /// # Errors
 /// As [`lose`].
