@@ -10,7 +10,8 @@ import (
 
 const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// chartValues are those of the repository's chart, so that a new image there cannot be forgotten.
+// chartValues are the values of the repository's chart, so that a new image there cannot be
+// forgotten.
 func chartValues(t *testing.T) string {
 	t.Helper()
 	values, err := os.ReadFile("../../chart/values.yaml")

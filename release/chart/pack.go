@@ -16,7 +16,7 @@ import (
 type Source struct {
 	// Folder has Chart.yaml.
 	Folder string
-	// Version is that of the release; the chart must have it already.
+	// Version is the release's; the chart must have it already.
 	Version string
 	// Digests are the digests of the images, by repository.
 	Digests map[string]string

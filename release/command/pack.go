@@ -25,7 +25,7 @@ type packing struct {
 	allowChanges bool
 
 	commit source.Commit
-	// digests are those of images, by repository.
+	// digests are the digests of images, by repository.
 	digests  map[string]string
 	subjects []provenance.Subject
 }

@@ -29,7 +29,7 @@ var (
 	}
 	// Tools are the programs that a user runs.
 	Tools = []Program{{Name: "kubectl-rouse", Package: "cli", Alone: true}}
-	// Platforms are those of every program.
+	// Platforms are the platforms of every program.
 	Platforms = []Platform{
 		{Architecture: "amd64", Target: "x86_64-unknown-linux-gnu"},
 		{Architecture: "arm64", Target: "aarch64-unknown-linux-gnu"},

@@ -24,7 +24,7 @@ const NonRoot = "65532:65532"
 type Program struct {
 	// Binary is the file to pack. It must be statically linked: the image has no loader.
 	Binary string
-	// Architecture is that of the binary, as in GOARCH.
+	// Architecture is the binary's, as in GOARCH.
 	Architecture string
 	// User is a numeric user and group.
 	User string

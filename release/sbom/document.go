@@ -1,6 +1,6 @@
 // Package sbom writes the software bill of materials of a binary as CycloneDX: the crates that are
 // linked into it, with versions, licences and checksums. The input is Cargo's own resolution for
-// the build of that binary. cargo-cyclonedx reads `cargo metadata`, which unifies the features over
+// the build of the binary. cargo-cyclonedx reads `cargo metadata`, which unifies the features over
 // the workspace: its document for the queue-proxy would list a Kubernetes client.
 package sbom
 
@@ -24,7 +24,7 @@ type Document struct {
 	Workspace string
 	// Binary is the file.
 	Binary string
-	// Version is that of the release.
+	// Version is the release's.
 	Version string
 	// Created is the time of the commit, because the present time would change the bytes.
 	Created time.Time
@@ -82,7 +82,7 @@ func (d Document) bom(root *node, sums map[string]string, binary [sha256.Size]by
 		components = append(components, library.component())
 	}
 	bom := cdx.NewBOM()
-	// A document's number is that of its binary, so that it is the same in each build.
+	// A document has the number of its binary, so that it is the same in each build.
 	bom.SerialNumber = fmt.Sprintf("urn:uuid:%x-%x-8%03x-8%03x-%x",
 		binary[0:4], binary[4:6], uint16(binary[6])<<4|uint16(binary[7])>>4, uint16(binary[8])<<4|uint16(binary[9])>>4, binary[10:16])
 	bom.Metadata = d.metadata(root, hex.EncodeToString(binary[:]))

@@ -77,7 +77,7 @@ func (r release) index(t *testing.T, program contents.Program) v1.ImageIndex {
 	return index
 }
 
-// digest is that of an image or the chart.
+// digest is the digest of an image or of the chart.
 func (r release) digest(t *testing.T, path string) v1.Hash {
 	t.Helper()
 	opened, err := repository.Open(r.Repository(path))
