@@ -48,8 +48,8 @@ pub(super) struct Http2Server {
 // === impl Http2Server ===
 
 impl Http2Server {
-    /// `window` is that of a stream. The window of the connection fits all streams, so bodies that
-    /// wait unread never stop another one. `ping` is the interval and the timeout of PING.
+    /// `window` is the window of a stream. The window of the connection fits all streams, so bodies
+    /// that wait unread never stop another one. `ping` is the interval and the timeout of PING.
     pub(super) fn new(window: u32, max_header_bytes: usize, idle_timeout: Duration, ping: Duration) -> Self {
         let mut builder = Builder::new();
         builder

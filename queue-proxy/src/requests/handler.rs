@@ -95,7 +95,8 @@ impl Handler {
         }
     }
 
-    /// Such requests are no load and must not wait in the queue. Otherwise they are like all others.
+    /// Such requests are not load and must not wait in the queue. Otherwise they are like all
+    /// others.
     async fn forward_uncounted(
         &self,
         mut request: Box<Request<RequestBody>>,
