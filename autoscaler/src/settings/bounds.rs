@@ -41,11 +41,6 @@ pub(crate) const NO_WAKE_RESPONSE: &str =
 /// Bound of `schedule`.
 pub(crate) const SCHEDULE: &str = "windows with a smallest size each, separated by semicolons, such as `Mon-Fri \
     07:30-19:00 Europe/Berlin: 2; Sat 10:00-14:00: 1` (at most 16, with time zones of the IANA database)";
-/// Bound of `class`.
-pub(crate) const CLASS: &str =
-    "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";
-/// Bound of `http-full-duplex`.
-pub(crate) const FULL_DUPLEX: &str = "Enabled or Disabled";
 
 const HOUR: Duration = Duration::from_secs(3600);
 

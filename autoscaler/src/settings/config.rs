@@ -5,9 +5,8 @@
 //! rejects the whole ConfigMap, because its other values may depend on that key. The last valid
 //! ConfigMap then stays in effect.
 //!
-//! `pod-autoscaler-class` accepts any value and has no effect, because there is one autoscaler.
-//! Unrecognized keys are ignored, such as `tick-interval` and `panic-window` of older Knative
-//! versions. The panic window is at least one bucket (1 s), as in Knative.
+//! Unrecognized keys are ignored, as in Knative. The panic window is at least one bucket (1 s), as in
+//! Knative.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

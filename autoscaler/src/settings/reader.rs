@@ -15,7 +15,7 @@ use super::values::duration::parse_duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} is {value:?}, but must be {bound}")]
 pub struct SettingError {
-    /// Key of the ConfigMap, full name of the annotation as written, or a field such as
+    /// Key of the ConfigMap, full name of the annotation, or a field such as
     /// `spec.minReplicas`.
     pub key: String,
     /// The rejected value.
@@ -54,10 +54,6 @@ impl SettingError {
 
 impl<'a> SettingReader<'a> {
     /// A reader of keys with `prefix`, which the methods add to their argument.
-    ///
-    /// With a prefix, a key may also be in camel case, as in older Knative versions. The form with
-    /// hyphens takes precedence, even if its value is invalid. ConfigMaps, which are read without
-    /// a prefix, never had camel case.
     pub(crate) fn new(source: &'a BTreeMap<String, String>, prefix: &'a str) -> Self {
         Self { source, prefix, errors: Vec::new() }
     }
@@ -71,9 +67,9 @@ impl<'a> SettingReader<'a> {
         self.errors.push(error);
     }
 
-    /// Full name of a key, in the form that the map contains.
+    /// Full name of a key.
     pub(crate) fn name(&self, key: &str) -> String {
-        self.entry(key).map_or_else(|| format!("{}{key}", self.prefix), |(name, _)| name)
+        format!("{}{key}", self.prefix)
     }
 
     /// Whether the key already has an error. Checks against other keys must then be skipped.
@@ -126,12 +122,9 @@ impl<'a> SettingReader<'a> {
     }
 
     fn entry(&self, key: &str) -> Option<(String, &'a str)> {
-        let named = |key: &str| {
-            let name = format!("{}{key}", self.prefix);
-            let text = self.source.get(&name)?.as_str();
-            Some((name, text))
-        };
-        named(key).or_else(|| if self.prefix.is_empty() { None } else { named(&camel_case(key)) })
+        let name = self.name(key);
+        let text = self.source.get(&name)?.as_str();
+        Some((name, text))
     }
 }
 
@@ -147,21 +140,9 @@ pub(crate) fn float(text: &str) -> Option<f64> {
     text.parse().ok().filter(|v: &f64| v.is_finite())
 }
 
-/// Converts `min-scale` to `minScale`.
-fn camel_case(key: &str) -> String {
-    let mut words = key.split('-');
-    let mut name = words.next().unwrap_or_default().to_owned();
-    for word in words {
-        let mut letters = word.chars();
-        name.extend(letters.next().map(|c| c.to_ascii_uppercase()));
-        name.push_str(letters.as_str());
-    }
-    name
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::bounds::{BURST_CAPACITY, PERCENT, SIZE, WINDOW};
+    use super::super::bounds::{BURST_CAPACITY, SIZE};
     use super::*;
 
     fn source(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -206,36 +187,5 @@ mod tests {
         for bad in ["", "yes", "on", "tRUE", "2"] {
             assert_eq!(boolean(bad), None, "{bad:?}");
         }
-    }
-
-    #[test]
-    fn hyphen_form_takes_precedence_over_camel_case_even_if_invalid() {
-        let both = source(&[("p/panic-window-percentage", "5"), ("p/panicWindowPercentage", "6")]);
-        let mut reader = SettingReader::new(&both, "p/");
-        assert_eq!(reader.float("panic-window-percentage", &PERCENT), Some(5.0));
-        assert_eq!(reader.name("panic-window-percentage"), "p/panic-window-percentage");
-        assert_eq!(reader.into_errors(), []);
-
-        let bad = source(&[("p/panic-window-percentage", "x"), ("p/panicWindowPercentage", "6")]);
-        let mut reader = SettingReader::new(&bad, "p/");
-        assert_eq!(reader.float("panic-window-percentage", &PERCENT), None);
-        assert_eq!(reader.into_errors(), [SettingError::new("p/panic-window-percentage", "x", "1 to 100")]);
-    }
-
-    #[test]
-    fn camel_case_form_is_read_and_reported_as_written() {
-        let old =
-            source(&[("p/scaleToZeroPodRetentionPeriod", "6s"), ("p/minScale", "-1"), ("p/window", "9s")]);
-        let mut reader = SettingReader::new(&old, "p/");
-        let six = Some(Duration::from_secs(6));
-        assert_eq!(reader.duration("scale-to-zero-pod-retention-period", &WINDOW), six);
-        assert_eq!(reader.duration("window", &WINDOW), Some(Duration::from_secs(9)));
-        assert_eq!(reader.integer("min-scale", &SIZE), None);
-        assert_eq!(reader.name("min-scale"), "p/minScale");
-        assert_eq!(reader.name("max-scale"), "p/max-scale");
-        assert_eq!(reader.into_errors(), [SettingError::new("p/minScale", "-1", SIZE.words)]);
-        // Camel case needs a prefix, so a ConfigMap does not have it.
-        let map = source(&[("minScale", "5")]);
-        assert_eq!(SettingReader::new(&map, "").integer("min-scale", &SIZE), None);
     }
 }

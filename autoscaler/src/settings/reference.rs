@@ -90,7 +90,7 @@ const fn workload(
     }
 }
 
-const TABLE: [SettingReference; 44] = [
+const TABLE: [SettingReference; 42] = [
     // Windows and panic.
     both(
         "stable-window",
@@ -381,14 +381,6 @@ const TABLE: [SettingReference; 44] = [
         Some("0s"),
         bounds::REQUEST_TIMEOUT.words,
         "Without a sidecar: longest time without a byte in either direction; bounds upgraded connections as well. 0 is none.",
-    ),
-    // Annotations of Knative without effect.
-    workload("class", None, bounds::CLASS, "Validated, but without effect: there is one autoscaler."),
-    workload(
-        "http-full-duplex",
-        None,
-        bounds::FULL_DUPLEX,
-        "Validated, but without effect: proxies always stream requests and responses at the same time.",
     ),
 ];
 

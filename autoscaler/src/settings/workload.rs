@@ -6,10 +6,7 @@
 //! are Knative's.
 //!
 //! An invalid annotation is reported and ignored; the value of the ConfigMap stays in effect. Of
-//! two annotations in conflict, both are ignored. If a key has two forms (`min-scale`, and
-//! `minScale` of older Knative versions), the one with hyphens takes precedence. Two annotations of
-//! Knative are validated but have no effect: `class`, because there is one autoscaler, and
-//! `http-full-duplex`, because the proxies always stream requests and responses at the same time.
+//! two annotations in conflict, both are ignored.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -170,7 +167,6 @@ impl Settings {
         settings.selector = a.read("selector", bounds::SELECTOR, Selector::parse_labels);
         settings.schedule = a.read("schedule", bounds::SCHEDULE, Schedule::parse);
         settings.set_sizes(&replica_bounds::resolve(&mut a, config, sizes));
-        check_ignored(&mut a);
         (settings, a.into_errors())
     }
 
@@ -334,17 +330,6 @@ impl Settings {
         let half_a_second = u64::from(truncated.subsec_millis() >= 500);
         Duration::from_secs((truncated.as_secs() + half_a_second).max(1))
     }
-}
-
-/// Annotations without effect are validated, so that typing errors are reported.
-fn check_ignored(a: &mut SettingReader<'_>) {
-    a.read("class", bounds::CLASS, |text| {
-        let is_knative_class = matches!(text, "kpa.autoscaling.knative.dev" | "hpa.autoscaling.knative.dev");
-        (is_knative_class || !text.ends_with(".knative.dev")).then_some(())
-    });
-    a.read("http-full-duplex", bounds::FULL_DUPLEX, |text| {
-        ["enabled", "disabled"].iter().any(|word| text.eq_ignore_ascii_case(word)).then_some(())
-    });
 }
 
 #[cfg(test)]

@@ -159,10 +159,12 @@ async fn names_annotations_that_nothing_reads() {
     let annotate = |path: &str, at: &str, name: &str| {
         set(&api, path, at, json!({format!("autoscaling.rouse.dev/{name}"): "1"}));
     };
-    annotate(&web_hpa(), "/metadata/annotations", "minScale");
+    annotate(&web_hpa(), "/metadata/annotations", "window");
     annotate(WEB, "/spec/template/metadata/annotations", "queue-depth");
     assert_eq!(findings(&api).await, Vec::<Value>::new());
     annotate(&web_hpa(), "/metadata/annotations", "scale-to-zeroo");
+    assert_only(&api, OBJECT, "UnknownAnnotation", "correct its name").await;
+    annotate(&web_hpa(), "/metadata/annotations", "targetBurstCapacity");
     assert_only(&api, OBJECT, "UnknownAnnotation", "correct its name").await;
     annotate(&web_hpa(), "/metadata/annotations", "app-port");
     assert_only(&api, OBJECT, "MisplacedAnnotation", "move it to the pod template").await;

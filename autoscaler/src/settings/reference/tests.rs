@@ -8,7 +8,7 @@ use super::super::workload::Settings;
 use super::*;
 use crate::contract::GROUP;
 
-const INVALID: &str = "x.knative.dev";
+const INVALID: &str = "?";
 
 fn config_map(key: &str, value: &str) -> BTreeMap<String, String> {
     [(key.to_owned(), value.to_owned())].into()

@@ -16,7 +16,7 @@ impl Aggregation {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text {
             "" | "linear" => Some(Self::Linear),
-            "weighted-exponential" | "weightedExponential" => Some(Self::WeightedExponential),
+            "weighted-exponential" => Some(Self::WeightedExponential),
             _ => None,
         }
     }

@@ -96,16 +96,8 @@ fn finding(object: &str, key: &str, name: &str, place: Place) -> Finding {
     Finding::warning(object, "MisplacedAnnotation", problem, format!("move it to {read_on}"))
 }
 
-/// Knative's older spellings (`minScale`) are read too.
 fn is_of_workload(name: &str) -> bool {
-    let hyphened = name.chars().fold(String::new(), |mut text, c| {
-        if c.is_ascii_uppercase() {
-            text.push('-');
-        }
-        text.push(c.to_ascii_lowercase());
-        text
-    });
-    reference().iter().any(|row| row.annotation.is_some_and(|it| it == name || it == hyphened))
+    reference().iter().any(|row| row.annotation == Some(name))
 }
 
 fn is_of_pods(name: &str) -> bool {

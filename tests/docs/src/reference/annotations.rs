@@ -19,9 +19,8 @@ on a PodAutoscaler that you wrote, and override the cluster's settings in the Co
 `rouse-system/config-autoscaler`. Names, defaults and bounds are Knative's where Knative has them.
 
 An invalid annotation is reported by an event and a condition that name key, value and bound, and
-the cluster's value stays in force. Knative's older spellings (`minScale`) are read too; where
-both are there, the one with hyphens counts. Durations are written `1m30s` or `500ms`. Values are
-strings: quote numbers.
+the cluster's value stays in force. Durations are written `1m30s` or `500ms`. Values are strings:
+quote numbers.
 
 The HPA's own metric, `averageValue` and bounds override the annotations `metric`, `target`,
 `min-scale` and `max-scale`. These count where there is no HPA, or where it has `desired-replicas`
@@ -67,9 +66,8 @@ Notes:
 
 The keys of the ConfigMap `rouse-system/config-autoscaler` apply at once. One invalid key rejects
 the whole ConfigMap, because other keys may depend on it. An event names the key, and the last valid
-settings stay in force. Unknown keys are ignored, and so is Knative's `pod-autoscaler-class`.
-`start-patience`, `unschedulable-patience`, `learn-target` and `learn-target-factor` are not
-Knative's.
+settings stay in force. Unknown keys are ignored. `start-patience`, `unschedulable-patience`,
+`learn-target` and `learn-target-factor` are not Knative's.
 
 The leader of the zero-scaler copies valid settings to the ConfigMap
 `rouse-system/config-autoscaler-accepted`. Every process reads its settings from that copy, so an
