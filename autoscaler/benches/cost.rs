@@ -109,7 +109,7 @@ fn stat() -> Stat {
 /// A collection with default windows, all buckets filled.
 fn full_collection(aggregation: Aggregation) -> Collection {
     let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
-    settings.aggregation = aggregation;
+    settings.window.aggregation = aggregation;
     let mut collection = Collection::new(WindowSpec::from(&settings));
     (0..=120).for_each(|second| collection.record(at(second), &stat()));
     collection

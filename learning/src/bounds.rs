@@ -57,11 +57,11 @@ impl LearningSpec {
     /// The settings of a workload that scales on concurrency with this target. `given` is whether
     /// the user named one; otherwise it is the cluster's default, or the share of the limit.
     pub fn new(settings: &Settings, target: MetricTarget, container_concurrency: u32, given: bool) -> Self {
-        let objective = settings.latency_objective;
+        let objective = settings.learning.objective;
         Self {
             user_target: target.target,
             limit: limit(settings, target, container_concurrency),
-            factor: given.then_some(settings.learning_factor),
+            factor: given.then_some(settings.learning.factor),
             objective: objective.map(MissBudget::from),
             threshold: objective.map(|objective| objective.threshold),
         }

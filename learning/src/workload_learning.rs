@@ -33,9 +33,9 @@ impl WorkloadLearning {
         given: bool,
     ) -> Option<Self> {
         settings.learns(metric).then(|| Self {
-            mode: settings.learn_target,
+            mode: settings.learning.mode,
             spec: LearningSpec::new(settings, target, container_concurrency, given),
-            objective: settings.latency_objective,
+            objective: settings.learning.objective,
         })
     }
 }
@@ -49,7 +49,8 @@ mod tests {
     use super::*;
 
     fn learning(mode: LearnTarget, metric: MetricName) -> Option<WorkloadLearning> {
-        let config = AutoscalerConfig { learn_target: mode, ..AutoscalerConfig::default() };
+        let mut config = AutoscalerConfig::default();
+        config.defaults.learning.mode = mode;
         let (settings, _) = Settings::resolve(&config, &BTreeMap::new());
         WorkloadLearning::new(&settings, metric, MetricTarget::of(20.0, metric, 0, &settings), 0, true)
     }

@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{NoWakeResponse, NoWakeRules, SettingError, Settings, bounds};
+use crate::settings::{NoWakeResponse, NoWakeRules, SettingError, Settings};
 
 /// Requests that neither wake the workload nor count as load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,9 +35,9 @@ pub struct NoWakeSpec {
 impl NoWakeSpec {
     /// The spec of these settings, if they have rules.
     pub fn of_settings(settings: &Settings) -> Option<Self> {
-        let response = &settings.no_wake_response;
-        (!settings.no_wake.is_empty()).then(|| Self {
-            requests: settings.no_wake.to_string(),
+        let response = &settings.wake.no_wake_response;
+        (!settings.wake.no_wake.is_empty()).then(|| Self {
+            requests: settings.wake.no_wake.to_string(),
             response: (*response != NoWakeResponse::default()).then(|| response.to_string()),
         })
     }
@@ -52,15 +52,19 @@ impl NoWakeSpec {
     pub(super) fn override_settings(&self, settings: &mut Settings) -> Vec<SettingError> {
         let mut errors = Vec::new();
         match self.rules() {
-            Some(rules) => settings.no_wake = rules,
-            None => errors.push(SettingError::new("spec.noWake.requests", &self.requests, bounds::NO_WAKE)),
+            Some(rules) => settings.wake.no_wake = rules,
+            None => errors.push(SettingError::new(
+                "spec.noWake.requests",
+                &self.requests,
+                NoWakeRules::FORMAT.words,
+            )),
         }
         match self.response() {
-            Some(response) => settings.no_wake_response = response,
+            Some(response) => settings.wake.no_wake_response = response,
             None => errors.push(SettingError::new(
                 "spec.noWake.response",
                 self.response.as_deref().unwrap_or_default(),
-                bounds::NO_WAKE_RESPONSE,
+                NoWakeResponse::FORMAT.words,
             )),
         }
         errors

@@ -22,7 +22,8 @@ use crate::routing::sks_mode::SksMode;
 use crate::scaling::metric_target::{MetricTarget, MetricTargetError};
 use crate::scaling::workload_state::WorkloadState;
 use crate::settings::{
-    AutoscalerConfig, Schedule, SettingError, Settings, SidecarMode, SpecReplicaBounds, bounds,
+    AutoscalerConfig, NO_WAKE, SCHEDULE, SELECTOR, SIDECAR, Schedule, SettingError, Settings, SidecarMode,
+    SpecReplicaBounds, WAITING_PAGE,
 };
 
 /// PodAutoscaler scales one workload on live concurrency or requests per second. zero-scaler
@@ -88,31 +89,25 @@ pub struct PodAutoscalerSpec {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub container_concurrency: u32,
-    /// Whether pods have a queue-proxy (`Required`), or are as their owner wrote them (`None`).
-    /// Without one, activators are always in the request path, and the Service must have no
-    /// selector. Default: the annotation `sidecar`, else `Required`.
+    /// Whether pods have a queue-proxy. Overrides the annotation `sidecar`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "sidecar_schema")]
+    #[schemars(schema_with = "sidecar_schema", extend("description" = SIDECAR.field_description()))]
     pub sidecar: Option<SidecarMode>,
-    /// Labels of the pods that get the requests of a Service without selector. Default: the
-    /// annotation `selector`, else the selector that the Service had, else the selector of the
-    /// scale target. A Service with a selector uses its own.
+    /// Labels of the pods of a Service without selector. Overrides the annotation `selector`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "labels_schema")]
+    #[schemars(schema_with = "labels_schema", extend("description" = SELECTOR.field_description()))]
     pub selector: Option<BTreeMap<String, String>>,
-    /// Requests that neither wake the workload nor count as load. Default: the annotations `no-wake`
-    /// and `no-wake-response`.
+    /// Requests that are no load. Overrides the annotations `no-wake` and `no-wake-response`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("description" = NO_WAKE.field_description()))]
     pub no_wake: Option<NoWakeSpec>,
-    /// Whether a browser gets a page while the workload starts, which opens the app when it responds.
-    /// Default: the annotation `waiting-page`, else false.
+    /// Whether browsers get a page at zero. Overrides the annotation `waiting-page`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("description" = WAITING_PAGE.field_description()))]
     pub waiting_page: Option<bool>,
-    /// Smallest size by time: windows, separated by semicolons, such as
-    /// `Mon-Fri 07:30-19:00 Europe/Berlin: 2; Sat 10:00-14:00: 1`. Default: the annotation
-    /// `schedule`.
+    /// Smallest size by time. Overrides the annotation `schedule`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 1024))]
+    #[schemars(length(min = 1, max = 1024), extend("description" = SCHEDULE.field_description()))]
     pub schedule: Option<String>,
     /// Minimum number of replicas above zero. At least 1, also with `scaleToZero`. Default: the
     /// annotation `min-scale`, else the ConfigMap.
@@ -276,19 +271,19 @@ impl PodAutoscalerSpec {
         if let Some(no_wake) = &self.no_wake {
             errors.extend(no_wake.override_settings(&mut settings));
         }
-        settings.waiting_page = self.waiting_page.unwrap_or(settings.waiting_page);
+        settings.wake.waiting_page = self.waiting_page.unwrap_or(settings.wake.waiting_page);
         if let Some(text) = &self.schedule {
             match Schedule::parse(text) {
-                Some(schedule) => settings.schedule = Some(schedule),
-                None => errors.push(SettingError::new("spec.schedule", text, bounds::SCHEDULE)),
+                Some(schedule) => settings.scale.schedule = Some(schedule),
+                None => errors.push(SettingError::new("spec.schedule", text, Schedule::FORMAT.words)),
             }
         }
         (settings, errors)
     }
 
-    /// The metric in effect: of the spec, else of the annotation, else concurrency.
+    /// The metric in effect: of the spec, else of the annotation.
     pub fn metric_name(&self, settings: &Settings) -> MetricName {
-        self.metric.or(settings.metric).unwrap_or(MetricName::Concurrency)
+        self.metric.unwrap_or(settings.target.metric)
     }
 
     /// Target value and total capacity of one pod.
@@ -305,12 +300,12 @@ impl PodAutoscalerSpec {
 
     /// Whether the workload's pods have a queue-proxy: by the spec, else by the annotation.
     pub fn sidecar(&self, settings: &Settings) -> SidecarMode {
-        self.sidecar.unwrap_or(settings.sidecar)
+        self.sidecar.unwrap_or(settings.pods.sidecar)
     }
 
     /// Selects the pods of a Service without selector: by the spec, else by the annotation.
     pub fn pod_selector(&self, settings: &Settings) -> Option<Selector> {
-        self.selector.as_ref().map(Selector::from).or_else(|| settings.selector.clone())
+        self.selector.as_ref().map(Selector::from).or_else(|| settings.pods.selector.clone())
     }
 
     /// Whether a target is learned for the workload: from what queue-proxies observe, or activators
@@ -341,16 +336,17 @@ mod tests {
 
     #[test]
     fn omitted_spec_fields_come_from_annotations_and_config_map() {
-        let config = AutoscalerConfig { max_scale: 9, ..AutoscalerConfig::default() };
+        let mut config = AutoscalerConfig::default();
+        config.defaults.scale.max = 9;
         let given = annotations(&[("metric", "rps"), ("target", "300"), ("min-scale", "2")]);
         let (settings, errors) = spec(json!({})).settings(&config, &given);
         assert_eq!(errors, []);
-        assert_eq!((settings.min_scale, settings.max_scale), (2, 9));
+        assert_eq!((settings.scale.min, settings.scale.max), (2, 9));
         assert_eq!(spec(json!({})).metric_name(&settings), MetricName::RequestsPerSecond);
         assert_eq!(spec(json!({})).target(&settings), Ok(MetricTarget { target: 210.0, total: 300.0 }));
         let (settings, _) = spec(json!({})).settings(&AutoscalerConfig::default(), &BTreeMap::new());
         assert_eq!(spec(json!({})).target(&settings), Ok(MetricTarget { target: 70.0, total: 100.0 }));
-        assert_eq!((settings.min_scale, settings.max_scale), (0, 0));
+        assert_eq!((settings.scale.min, settings.scale.max), (0, 0));
     }
 
     #[test]
@@ -360,7 +356,7 @@ mod tests {
         let spec = spec(json!({"metric": "concurrency", "target": "7", "minReplicas": 4, "maxReplicas": 50}));
         let (settings, errors) = spec.settings(&AutoscalerConfig::default(), &given);
         assert_eq!(errors, []);
-        assert_eq!((settings.min_scale, settings.max_scale), (4, 50));
+        assert_eq!((settings.scale.min, settings.scale.max), (4, 50));
         assert_eq!(spec.metric_name(&settings), MetricName::Concurrency);
         assert_eq!(spec.target(&settings), Ok(MetricTarget { target: 7.0, total: 10.0 }));
     }
@@ -372,7 +368,7 @@ mod tests {
             let spec = spec(json!({"noWake": no_wake}));
             let (settings, errors) = spec.settings(&AutoscalerConfig::default(), &given);
             let errors = errors.into_iter().map(|error| error.key).collect::<Vec<_>>();
-            (settings.no_wake.to_string(), settings.no_wake_response.to_string(), errors)
+            (settings.wake.no_wake.to_string(), settings.wake.no_wake_response.to_string(), errors)
         };
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         assert_eq!(of(Value::Null), ("HEAD".into(), "204".into(), vec![]));
@@ -387,7 +383,7 @@ mod tests {
     fn waiting_page_of_the_spec_takes_precedence() {
         let has_page = |waiting_page: Value, given: &[(&str, &str)]| {
             let spec = spec(json!({"waitingPage": waiting_page}));
-            spec.settings(&AutoscalerConfig::default(), &annotations(given)).0.waiting_page
+            spec.settings(&AutoscalerConfig::default(), &annotations(given)).0.wake.waiting_page
         };
         let given = [("waiting-page", "true")];
         assert!(has_page(Value::Null, &given) && has_page(json!(true), &[]));
@@ -410,11 +406,12 @@ mod tests {
 
     #[test]
     fn max_scale_limit_applies_only_to_scaler_direct() {
-        let config = AutoscalerConfig { max_scale: 5, max_scale_limit: 10, ..AutoscalerConfig::default() };
+        let mut config = AutoscalerConfig::default();
+        (config.defaults.scale.max, config.limits.max) = (5, 10);
         let largest = |scaler| {
             let (settings, errors) =
                 spec(json!({"scaler": scaler, "maxReplicas": 50})).settings(&config, &BTreeMap::new());
-            (settings.max_scale, errors.len())
+            (settings.scale.max, errors.len())
         };
         assert_eq!(largest("Direct"), (5, 1));
         assert_eq!(largest("HPA"), (50, 0));

@@ -67,14 +67,14 @@ pub fn in_force(wanted: SksMode, ready_pods: u32, activators: u32) -> SksMode {
 ///
 /// `pod_capacity` is the total capacity of one pod, not its target.
 pub fn number_of_activators(ready_pods: u32, pod_capacity: f64, settings: &Settings) -> u32 {
-    let spare = match settings.target_burst_capacity {
+    let spare = match settings.target.burst_capacity {
         BurstCapacity::Never => return FEWEST_ACTIVATORS,
         BurstCapacity::Always => 0.0,
         BurstCapacity::Spare(requests) => requests,
     };
     let carried = f64::from(ready_pods) * pod_capacity + spare;
     // `as` saturates, and turns NaN into 0.
-    ((carried / settings.activator_capacity).ceil() as u32).max(FEWEST_ACTIVATORS)
+    ((carried / settings.target.activator_capacity).ceil() as u32).max(FEWEST_ACTIVATORS)
 }
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
         // activators
         let number = |pods, capacity, burst| {
             let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
-            settings.target_burst_capacity = BurstCapacity::from(burst);
+            settings.target.burst_capacity = BurstCapacity::from(burst);
             number_of_activators(pods, capacity, &settings)
         };
         for (pods, burst, activators) in

@@ -11,8 +11,7 @@
 
 use crate::contract::metric_name::MetricName;
 use crate::contract::quantity::{ParseQuantityError, parse_milli};
-use crate::settings::Settings;
-use crate::settings::bounds::LEAST_TARGET;
+use crate::settings::{LEAST_TARGET, Settings};
 
 /// Load of one pod, in the unit of the metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +42,7 @@ impl MetricTarget {
     /// limit. It does not limit requests per second.
     pub fn resolve(metric: MetricName, container_concurrency: u32, settings: &Settings) -> Self {
         let limit = limit(metric, container_concurrency);
-        let total = match (settings.target, limit) {
+        let total = match (settings.target.capacity, limit) {
             (Some(target), Some(limit)) => target.min(limit),
             (Some(target), None) => target,
             (None, Some(limit)) => limit,
@@ -103,8 +102,8 @@ fn limit(metric: MetricName, container_concurrency: u32) -> Option<f64> {
 
 fn default_total(metric: MetricName, settings: &Settings) -> f64 {
     match metric {
-        MetricName::Concurrency => settings.container_concurrency_target_default,
-        MetricName::RequestsPerSecond => settings.requests_per_second_target_default,
+        MetricName::Concurrency => settings.target.default_concurrency,
+        MetricName::RequestsPerSecond => settings.target.default_requests_per_second,
     }
 }
 
@@ -118,11 +117,9 @@ mod tests {
 
     /// Settings with this utilization percentage, default concurrency, and these two annotations.
     fn settings(percentage: f64, default: f64, target: Option<&str>, utilization: Option<&str>) -> Settings {
-        let config = AutoscalerConfig {
-            container_concurrency_target_percentage: percentage / 100.0,
-            container_concurrency_target_default: default,
-            ..AutoscalerConfig::default()
-        };
+        let mut config = AutoscalerConfig::default();
+        config.defaults.target.default_concurrency_utilization = percentage / 100.0;
+        config.defaults.target.default_concurrency = default;
         let annotation = |key: &str, value: Option<&str>| {
             value.map(|value| (format!("autoscaling.rouse.dev/{key}"), value.to_owned()))
         };
@@ -226,8 +223,8 @@ mod tests {
             milli in 1i64..,
         ) {
             let mut settings = settings(70.0, 100.0, None, None);
-            settings.target = target;
-            settings.container_concurrency_target_percentage = fraction;
+            settings.target.capacity = target;
+            settings.target.default_concurrency_utilization = fraction;
             for metric in [Concurrency, RequestsPerSecond] {
                 let given = MetricTarget::given(&format!("{milli}m"), metric, limit, &settings);
                 for MetricTarget { target, total } in [MetricTarget::resolve(metric, limit, &settings), given.unwrap()] {

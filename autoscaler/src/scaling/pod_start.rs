@@ -196,7 +196,7 @@ impl StartCause {
 impl StartPatience {
     /// The patience that the settings of a workload give.
     pub fn of_settings(settings: &Settings) -> Self {
-        Self { start: settings.start_patience, unschedulable: settings.unschedulable_patience }
+        Self { start: settings.wake.start_patience, unschedulable: settings.wake.unschedulable_patience }
     }
 
     /// How long this cause has to last until it is given up.

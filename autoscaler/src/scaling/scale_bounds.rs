@@ -34,11 +34,11 @@ pub struct ScaleBounds {
 impl ScaleBounds {
     /// The bounds of these settings. `initialized`: whether the initial size was reached once.
     pub fn new(settings: &Settings, initialized: bool) -> Self {
-        let reachable = settings.reachability.is_reachable();
+        let reachable = settings.zero.reachability.is_reachable();
         Self {
-            min: if reachable { settings.min_scale } else { 0 },
-            max: settings.max_scale,
-            initial: if reachable { settings.initial_scale } else { 1 },
+            min: if reachable { settings.scale.min } else { 0 },
+            max: settings.scale.max,
+            initial: if reachable { settings.scale.initial } else { 1 },
             initial_pending: !initialized,
         }
     }
@@ -114,9 +114,9 @@ mod tests {
         reachability: Reachability,
         initialized: bool,
     ) -> ScaleBounds {
-        let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
-        let settings =
-            Settings { min_scale: min, max_scale: max, initial_scale: initial, reachability, ..settings };
+        let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
+        (settings.scale.min, settings.scale.max, settings.scale.initial) = (min, max, initial);
+        settings.zero.reachability = reachability;
         ScaleBounds::new(&settings, initialized)
     }
 

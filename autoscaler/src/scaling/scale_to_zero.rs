@@ -171,7 +171,7 @@ impl RequestDemand {
     pub fn new(decision: &Decision, settings: &Settings, received: i64, requested: Option<i64>) -> Self {
         let desired = decision.desired;
         // `as` saturates.
-        let least = DeciderSpec::least_of(decision.ready.into(), settings.max_scale_down_rate) as u32;
+        let least = DeciderSpec::least_of(decision.ready.into(), settings.scale.max_down_rate) as u32;
         let Some((since, requested)) = decision.idle_since.zip(requested) else {
             return Self { desired, least, idle_since: decision.idle_since };
         };
@@ -225,7 +225,7 @@ impl StayReason {
 /// Whether a workload may be at zero: the cluster allows it, and it is requested for the workload
 /// or the workload is unreachable.
 pub fn is_allowed(requested: bool, settings: &Settings) -> bool {
-    settings.enable_scale_to_zero && (requested || !settings.reachability.is_reachable())
+    settings.zero.enabled && (requested || !settings.zero.reachability.is_reachable())
 }
 
 /// The next step of the scale-to-zero sequence, or out of it.
@@ -243,7 +243,7 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
     let Some(idle_since) = demand.idle_since.filter(|_| demand.desired <= demand.least) else {
         return leave_inactive(observed, StayReason::Requests);
     };
-    if observed.replicas != observed.min_replicas && settings.reachability.is_reachable() {
+    if observed.replicas != observed.min_replicas && settings.zero.reachability.is_reachable() {
         return leave_inactive(observed, StayReason::NotAtMinimum);
     }
     if let Some(rest) = remaining(idle_since, idle_window(demand, settings), now) {
@@ -252,10 +252,10 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
     }
     match observed.phase {
         ActivePhase::Active => {
-            go_inactive_after(settings.stable_window, StayReason::ActiveTooShortly, observed, now)
+            go_inactive_after(settings.window.stable, StayReason::ActiveTooShortly, observed, now)
         }
         ActivePhase::Activating => {
-            let given_up_after = settings.progress_deadline.saturating_add(AFTER_DEADLINE);
+            let given_up_after = settings.wake.progress_deadline.saturating_add(AFTER_DEADLINE);
             go_inactive_after(given_up_after, StayReason::Activating, observed, now)
         }
         ActivePhase::Inactive => while_inactive(observed, settings, now),
@@ -265,8 +265,8 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
 /// How long a workload has to be idle. A delay of scaling down is over with a decision of 0, and has to
 /// be added where the rate of scaling down keeps decisions above that.
 fn idle_window(demand: RequestDemand, settings: &Settings) -> Duration {
-    let delay = if demand.desired == 0 { Duration::ZERO } else { settings.scale_down_delay };
-    settings.stable_window.saturating_add(delay)
+    let delay = if demand.desired == 0 { Duration::ZERO } else { settings.scale.down_delay };
+    settings.window.stable.saturating_add(delay)
 }
 
 fn at_zero(observed: &ObservedWorkload) -> ScaleToZeroStep {
@@ -300,7 +300,7 @@ fn while_inactive(observed: &ObservedWorkload, settings: &Settings, now: i64) ->
     let Some(proxied_since) = observed.proxied_since else {
         return ScaleToZeroStep::wait(StayReason::NotProxied, SOON);
     };
-    let grace = remaining(proxied_since, settings.scale_to_zero_grace_period, now);
+    let grace = remaining(proxied_since, settings.zero.grace_period, now);
     let retention = remaining(observed.phase_since, retention(settings), now);
     // `None` is less than any `Some`.
     let rest = grace.max(retention);
@@ -315,11 +315,7 @@ fn while_inactive(observed: &ObservedWorkload, settings: &Settings, now: i64) ->
 
 /// How long the last pod is kept; zero for an unreachable workload, which cannot receive a request.
 fn retention(settings: &Settings) -> Duration {
-    if settings.reachability.is_reachable() {
-        settings.scale_to_zero_pod_retention_period
-    } else {
-        Duration::ZERO
-    }
+    if settings.zero.reachability.is_reachable() { settings.zero.pod_retention } else { Duration::ZERO }
 }
 
 /// What is left of `period` since `start`, in whole milliseconds; `None` when it is over.

@@ -5,13 +5,14 @@
 //! ```
 //!
 //! Input: the reader of annotations, the ConfigMap, and the bounds of the spec. Output: consistent
-//! bounds for [`Settings`](super::Settings). If two bounds conflict, the error names both, and the
+//! bounds of [`Settings`](super::Settings). If two bounds conflict, the error names both, and the
 //! one of lower precedence is ignored. `max-scale-limit` does not apply to bounds of an HPA,
 //! because the HPA scales up to its own maximum in any case.
 
-use super::bounds;
 use super::config::AutoscalerConfig;
+use super::groups::scale::{ACTIVATION, INITIAL, MAX, MIN, ScaleSettings};
 use super::reader::{SettingError, SettingReader};
+use super::setting::Setting;
 
 /// Replica bounds of a workload's spec. They take precedence over annotations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,15 +23,6 @@ pub struct SpecReplicaBounds {
     pub max: Option<u32>,
     /// Whether `max-scale-limit` applies to `max`.
     pub limited: bool,
-}
-
-/// Consistent replica bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ReplicaBounds {
-    pub(super) min: u32,
-    pub(super) max: u32,
-    pub(super) initial: u32,
-    pub(super) activation: u32,
 }
 
 /// A bound and its source.
@@ -50,58 +42,62 @@ enum BoundSource {
     Annotation,
 }
 
-/// Resolves the bounds in effect. Errors are added to the reader.
+/// Replaces the sizes that were read by those in effect. Errors are added to the reader.
 pub(super) fn resolve(
-    a: &mut SettingReader<'_>,
+    scale: &mut ScaleSettings,
+    reader: &mut SettingReader<'_>,
     config: &AutoscalerConfig,
     given: SpecReplicaBounds,
-) -> ReplicaBounds {
-    let min = candidate(a, "min-scale", config.min_scale, given.min, "spec.minReplicas");
-    let max = candidate(a, "max-scale", config.max_scale, given.max, "spec.maxReplicas");
-    let max = within_limit(a, config, max, given.limited);
-    let (min, max) = resolve_conflicts(a, config, min, max);
-    let activation = activation(a, &min, &max);
-    ReplicaBounds { min: min.value, max: max.value, initial: initial(a, config), activation }
+) {
+    let min = candidate(reader, &MIN, scale.min, given.min, "spec.minReplicas");
+    let max = candidate(reader, &MAX, scale.max, given.max, "spec.maxReplicas");
+    let max = within_limit(reader, config, max, given.limited);
+    let (min, max) = resolve_conflicts(reader, config, min, max);
+    check_activation(scale, reader, &min, &max);
+    check_initial(scale, reader, config);
+    (scale.min, scale.max) = (min.value, max.value);
 }
 
+/// `read` is the value of the annotation, or else of the cluster.
 fn candidate(
-    a: &mut SettingReader<'_>,
-    key: &str,
-    cluster: u32,
+    reader: &SettingReader<'_>,
+    setting: &Setting<u32>,
+    read: u32,
     spec: Option<u32>,
     field: &str,
 ) -> BoundCandidate {
-    // Read even if the spec takes precedence, so that an invalid annotation is reported.
-    let annotation = a.integer(key, &bounds::SIZE);
-    match (spec, annotation) {
-        (Some(value), _) => BoundCandidate { value, source: BoundSource::Spec, name: field.to_owned() },
-        (None, Some(value)) => BoundCandidate { value, source: BoundSource::Annotation, name: a.name(key) },
-        (None, None) => of_cluster(key, cluster),
+    if let Some(value) = spec {
+        return BoundCandidate { value, source: BoundSource::Spec, name: field.to_owned() };
     }
+    if reader.has_value(setting) {
+        return BoundCandidate { value: read, source: BoundSource::Annotation, name: reader.name(setting) };
+    }
+    of_cluster(setting, read)
 }
 
-fn of_cluster(key: &str, value: u32) -> BoundCandidate {
+fn of_cluster(setting: &Setting<u32>, value: u32) -> BoundCandidate {
+    let key = setting.key.as_ref().map_or("", |key| key.name);
     BoundCandidate { value, source: BoundSource::Cluster, name: format!("the cluster's {key}") }
 }
 
 fn within_limit(
-    a: &mut SettingReader<'_>,
+    reader: &mut SettingReader<'_>,
     config: &AutoscalerConfig,
     max: BoundCandidate,
     limited: bool,
 ) -> BoundCandidate {
     let applies = max.source == BoundSource::Annotation || (max.source == BoundSource::Spec && limited);
-    let limit = config.max_scale_limit;
+    let limit = config.limits.max;
     if limit == 0 || !applies || (1..=limit).contains(&max.value) {
         return max;
     }
     let words = format!("from 1 to the cluster's max-scale-limit, which is {limit}");
-    a.push_error(SettingError::new(max.name, max.value, words));
-    of_cluster("max-scale", config.max_scale)
+    reader.push_error(SettingError::new(max.name, max.value, words));
+    of_cluster(&MAX, config.defaults.scale.max)
 }
 
 fn resolve_conflicts(
-    a: &mut SettingReader<'_>,
+    reader: &mut SettingReader<'_>,
     config: &AutoscalerConfig,
     min: BoundCandidate,
     max: BoundCandidate,
@@ -109,7 +105,7 @@ fn resolve_conflicts(
     let (mut min, mut max) = (min, max);
     while max.value > 0 && min.value > max.value {
         let words = format!("at most {}, which is {}", max.name, max.value);
-        a.push_error(SettingError::new(min.name.clone(), min.value, words));
+        reader.push_error(SettingError::new(min.name.clone(), min.value, words));
         let weakest = min.source.max(max.source);
         if weakest == BoundSource::Cluster {
             // A parsed configuration is consistent, but one built in code may not be.
@@ -117,41 +113,43 @@ fn resolve_conflicts(
             break;
         }
         if min.source == weakest {
-            min = of_cluster("min-scale", config.min_scale);
+            min = of_cluster(&MIN, config.defaults.scale.min);
         }
         if max.source == weakest {
-            max = of_cluster("max-scale", config.max_scale);
+            max = of_cluster(&MAX, config.defaults.scale.max);
         }
     }
     (min, max)
 }
 
-fn activation(a: &mut SettingReader<'_>, min: &BoundCandidate, max: &BoundCandidate) -> u32 {
-    const UNSET: u32 = 1;
-    let key = "activation-scale";
-    let Some(pods) = a.integer(key, &bounds::ACTIVATION_SCALE) else { return UNSET };
+fn check_activation(
+    scale: &mut ScaleSettings,
+    reader: &mut SettingReader<'_>,
+    min: &BoundCandidate,
+    max: &BoundCandidate,
+) {
+    let pods = scale.activation;
+    if !reader.has_value(&ACTIVATION) {
+        return;
+    }
     let words = if pods < min.value {
         format!("at least {}, which is {}", min.name, min.value)
     } else if max.value > 0 && pods > max.value {
         format!("at most {}, which is {}", max.name, max.value)
     } else {
-        return pods;
+        return;
     };
-    a.push_error(SettingError::new(a.name(key), pods, words));
-    UNSET
+    reader.push_error(SettingError::new(reader.name(&ACTIVATION), pods, words));
+    scale.activation = ACTIVATION.default;
 }
 
-fn initial(a: &mut SettingReader<'_>, config: &AutoscalerConfig) -> u32 {
-    let key = "initial-scale";
-    match a.integer(key, &bounds::SIZE) {
-        None => config.initial_scale,
-        Some(0) if !config.allow_zero_initial_scale => {
-            let words = "1 or more while the cluster's allow-zero-initial-scale is false";
-            a.push_error(SettingError::new(a.name(key), 0, words));
-            config.initial_scale
-        }
-        Some(pods) => pods,
+fn check_initial(scale: &mut ScaleSettings, reader: &mut SettingReader<'_>, config: &AutoscalerConfig) {
+    if scale.initial > 0 || config.limits.allow_zero_initial || !reader.has_value(&INITIAL) {
+        return;
     }
+    let words = "1 or more while the cluster's allow-zero-initial-scale is false";
+    reader.push_error(SettingError::new(reader.name(&INITIAL), 0, words));
+    scale.initial = config.defaults.scale.initial;
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 pub(super) mod aggregation;
 pub(super) mod burst_capacity;
-pub(super) mod duration;
 pub(super) mod latency_objective;
 pub(super) mod learn_target;
 pub(super) mod no_wake;

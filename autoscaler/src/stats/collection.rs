@@ -66,9 +66,9 @@ struct Pair {
 impl From<&Settings> for WindowSpec {
     fn from(settings: &Settings) -> Self {
         Self {
-            stable: settings.stable_window,
-            panic: settings.panic_window(),
-            aggregation: settings.aggregation,
+            stable: settings.window.stable,
+            panic: settings.window.panic(),
+            aggregation: settings.window.aggregation,
         }
     }
 }

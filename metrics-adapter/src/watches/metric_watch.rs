@@ -329,7 +329,7 @@ fn workload(
     let target = spec.target(settings)?;
     let measure = spec.metric_name(settings);
     let limit = spec.container_concurrency;
-    let given = spec.target.is_some() || settings.target.is_some();
+    let given = spec.target.is_some() || settings.target.capacity.is_some();
     let learning = WorkloadLearning::new(settings, measure, target, limit, given);
     Ok(Workload {
         key: key.clone(),

@@ -37,9 +37,9 @@ impl MetricsAdapter {
     pub fn new(scenario: &Scenario) -> Self {
         let settings = &scenario.settings;
         let windows = WindowSpec {
-            stable: settings.stable_window,
-            panic: settings.panic_window(),
-            aggregation: settings.aggregation,
+            stable: settings.window.stable,
+            panic: settings.window.panic(),
+            aggregation: settings.window.aggregation,
         };
         Self {
             spec: scenario.decider_spec(),

@@ -226,7 +226,7 @@ impl ZeroScaler {
     }
 
     fn first_size(&self) -> u32 {
-        self.bounded(self.settings.activation_scale)
+        self.bounded(self.settings.scale.activation)
     }
 
     fn bounded(&self, size: u32) -> u32 {

@@ -57,5 +57,5 @@ fn rank(key: Key, context: &Context) -> Rank {
     let Some(autoscaler) = context.cache.autoscaler(&key) else { return (true, true, i64::MAX, key) };
     let (settings, _) = autoscaler.spec.settings(&context.config(), autoscaler.annotations());
     let created = autoscaler.metadata.creation_timestamp.as_ref().map_or(i64::MAX, |t| t.0.as_second());
-    (false, !settings.reachability.is_reachable(), created, key)
+    (false, !settings.zero.reachability.is_reachable(), created, key)
 }

@@ -139,7 +139,7 @@ impl<S: ScaleAccess> WorkloadsAtZero for CachedWorkloads<S> {
 /// The replica count of a wake, before there is a decision.
 pub fn first_size(autoscaler: &PodAutoscaler, settings: &Settings) -> i32 {
     let bounds = ScaleBounds::new(settings, conditions::is_true(conditions::of(autoscaler), INITIALIZED));
-    i32::try_from(bounds.above_zero(settings.activation_scale)).unwrap_or(i32::MAX)
+    i32::try_from(bounds.above_zero(settings.scale.activation)).unwrap_or(i32::MAX)
 }
 
 // === impl WakePath ===
@@ -602,10 +602,11 @@ pub(crate) mod tests {
     #[test]
     fn first_size_stays_within_bounds() {
         let mut autoscaler = PodAutoscaler::clone(&workload("1").autoscaler);
-        let config = AutoscalerConfig { initial_scale: 3, ..AutoscalerConfig::default() };
+        let mut config = AutoscalerConfig::default();
+        config.defaults.scale.initial = 3;
         let (mut settings, _) = autoscaler.spec.settings(&config, &Default::default());
         let mut size = |activation_scale| {
-            settings.activation_scale = activation_scale;
+            settings.scale.activation = activation_scale;
             first_size(&autoscaler, &settings)
         };
         // A new workload starts at its initial scale.
@@ -616,7 +617,7 @@ pub(crate) mod tests {
             .unwrap(),
         );
         let mut size = |activation_scale| {
-            settings.activation_scale = activation_scale;
+            settings.scale.activation = activation_scale;
             first_size(&autoscaler, &settings)
         };
         assert_eq!([size(1), size(4), size(40)], [2, 4, 5]);

@@ -15,13 +15,13 @@ pub struct DeciderSpec {
     pub target: f64,
     /// Value of the metric that one pod can carry at most.
     pub total: f64,
-    /// See [`Settings::target_burst_capacity`].
+    /// See [`TargetSettings::burst_capacity`](crate::settings::TargetSettings::burst_capacity).
     pub target_burst_capacity: BurstCapacity,
     /// Factor of the ready pods at which the panic window starts a panic.
     pub panic_threshold: f64,
-    /// See [`Settings::max_scale_up_rate`].
+    /// See [`ScaleSettings::max_up_rate`](crate::settings::ScaleSettings::max_up_rate).
     pub max_scale_up_rate: f64,
-    /// See [`Settings::max_scale_down_rate`].
+    /// See [`ScaleSettings::max_down_rate`](crate::settings::ScaleSettings::max_down_rate).
     pub max_scale_down_rate: f64,
     /// Length of the stable window: how long a panic lasts after its last excess.
     pub stable_window: Duration,
@@ -57,14 +57,14 @@ impl DeciderSpec {
         Self {
             target,
             total,
-            target_burst_capacity: settings.target_burst_capacity,
-            panic_threshold: settings.panic_threshold_percentage / 100.0,
-            max_scale_up_rate: settings.max_scale_up_rate,
-            max_scale_down_rate: settings.max_scale_down_rate,
-            stable_window: settings.stable_window,
-            scale_down_delay: settings.scale_down_delay,
-            activation_scale: settings.activation_scale,
-            reachable: settings.reachability.is_reachable(),
+            target_burst_capacity: settings.target.burst_capacity,
+            panic_threshold: settings.window.panic_threshold_percentage / 100.0,
+            max_scale_up_rate: settings.scale.max_up_rate,
+            max_scale_down_rate: settings.scale.max_down_rate,
+            stable_window: settings.window.stable,
+            scale_down_delay: settings.scale.down_delay,
+            activation_scale: settings.scale.activation,
+            reachable: settings.zero.reachability.is_reachable(),
         }
     }
 

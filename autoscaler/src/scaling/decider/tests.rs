@@ -297,6 +297,6 @@ fn spec_is_derived_from_settings() {
         Settings::resolve(&crate::settings::AutoscalerConfig::default(), &Default::default());
     let target = MetricTarget { target: 70.0, total: 100.0 };
     assert_eq!(DeciderSpec::new(&settings, target), DeciderSpec::default());
-    settings.reachability = crate::settings::Reachability::Unreachable;
+    settings.zero.reachability = crate::settings::Reachability::Unreachable;
     assert!(!DeciderSpec::new(&settings, target).reachable);
 }

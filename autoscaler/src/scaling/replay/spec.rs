@@ -89,14 +89,14 @@ impl Spec {
 
     fn windows(&self, stable_window: Duration) -> Result<WindowSpec, ReplayError> {
         let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
-        settings.stable_window = stable_window;
-        settings.panic_window_percentage = bounded(
+        settings.window.stable = stable_window;
+        settings.window.panic_percentage = bounded(
             "spec.panicWindowPercentage",
             self.panic_window_percentage,
             |percent| percent > 0.0 && percent <= 100.0,
             "above 0, at most 100",
         )?;
-        settings.aggregation = self.aggregation.into();
+        settings.window.aggregation = self.aggregation.into();
         Ok(WindowSpec::from(&settings))
     }
 

@@ -24,13 +24,11 @@ fn annotated(annotations: &[(&str, &str)]) -> Settings {
 }
 
 fn resolved(annotations: &[(&str, &str)], retention: Duration) -> Settings {
-    let config = AutoscalerConfig {
-        stable_window: Duration::from_secs(300),
-        scale_to_zero_grace_period: Duration::from_secs(60),
-        scale_to_zero_pod_retention_period: retention,
-        allow_zero_initial_scale: true,
-        ..AutoscalerConfig::default()
-    };
+    let mut config = AutoscalerConfig::default();
+    config.defaults.window.stable = Duration::from_secs(300);
+    config.defaults.zero.grace_period = Duration::from_secs(60);
+    config.defaults.zero.pod_retention = retention;
+    config.limits.allow_zero_initial = true;
     let annotations = annotations.iter().map(|(k, v)| (format!("{GROUP}/{k}"), (*v).to_owned())).collect();
     let (settings, errors) = Settings::resolve(&config, &annotations);
     assert_eq!(errors, []);
@@ -38,7 +36,12 @@ fn resolved(annotations: &[(&str, &str)], retention: Duration) -> Settings {
 }
 
 fn unreachable() -> Settings {
-    Settings { reachability: Reachability::Unreachable, ..settings() }
+    edited(settings(), |s| s.zero.reachability = Reachability::Unreachable)
+}
+
+fn edited(mut settings: Settings, edit: impl FnOnce(&mut Settings)) -> Settings {
+    edit(&mut settings);
+    settings
 }
 
 fn ago(seconds: i64) -> i64 {
@@ -307,7 +310,7 @@ fn unreachable_workload_goes_to_zero_from_any_size_unretained() {
         seconds(StayReason::ActiveTooShortly, 240)
     );
     // Z22
-    let retained = Settings { scale_to_zero_pod_retention_period: Duration::from_secs(600), ..s.clone() };
+    let retained = edited(s.clone(), |s| s.zero.pod_retention = Duration::from_secs(600));
     assert_eq!(next_step(&verified(60), &retained, NOW), ScaleToZeroStep::ScaleToZero);
     // Z23
     assert_eq!(next_step(&verified(59), &retained, NOW), seconds(StayReason::Grace, 1));
@@ -328,8 +331,8 @@ fn zero_is_allowed_if_requested_or_unreachable_and_cluster_allows() {
         (false, settings(), false),
         (true, unreachable(), true),
         (false, unreachable(), true),
-        (true, Settings { enable_scale_to_zero: false, ..settings() }, false),
-        (false, Settings { enable_scale_to_zero: false, ..unreachable() }, false),
+        (true, edited(settings(), |s| s.zero.enabled = false), false),
+        (false, edited(unreachable(), |s| s.zero.enabled = false), false),
     ] {
         assert_eq!(is_allowed(requested, &settings), allowed, "{requested} {settings:?}");
     }
@@ -452,18 +455,18 @@ fn clock_step_back_prolongs_grace_only() {
 
 #[test]
 fn recheck_is_rounded_up_to_whole_milliseconds() {
-    let s = Settings { scale_to_zero_grace_period: Duration::from_nanos(1), ..settings() };
+    let s = edited(settings(), |s| s.zero.grace_period = Duration::from_nanos(1));
     assert_eq!(
         next_step(&verified(0), &s, NOW),
         ScaleToZeroStep::wait(StayReason::Grace, Duration::from_millis(1))
     );
     assert_eq!(next_step(&verified(0), &s, NOW + 1), ScaleToZeroStep::ScaleToZero);
-    let s = Settings { scale_to_zero_grace_period: Duration::from_micros(2500), ..settings() };
+    let s = edited(settings(), |s| s.zero.grace_period = Duration::from_micros(2500));
     assert_eq!(
         next_step(&verified(0), &s, NOW + 1),
         ScaleToZeroStep::wait(StayReason::Grace, Duration::from_millis(2))
     );
-    let longest = Settings { progress_deadline: Duration::MAX, ..settings() };
+    let longest = edited(settings(), |s| s.wake.progress_deadline = Duration::MAX);
     assert_eq!(
         next_step(&activating(0), &longest, NOW),
         ScaleToZeroStep::wait(StayReason::Activating, Duration::from_millis(u64::MAX))
@@ -544,13 +547,13 @@ fn any_observed() -> impl Strategy<Value = ObservedWorkload> {
 fn any_settings() -> impl Strategy<Value = Settings> {
     let period = || prop_oneof![4 => 0u64..700_000_000_000, 1 => any::<u64>()].prop_map(Duration::from_nanos);
     (6u64..3600, period(), period(), period(), any::<bool>()).prop_map(
-        |(window, grace, retention, deadline, reachable)| Settings {
-            stable_window: Duration::from_secs(window),
-            scale_to_zero_grace_period: grace,
-            scale_to_zero_pod_retention_period: retention,
-            progress_deadline: deadline,
-            reachability: if reachable { Reachability::Reachable } else { Reachability::Unreachable },
-            ..settings()
+        |(window, grace, retention, deadline, reachable)| {
+            edited(if reachable { settings() } else { unreachable() }, |s| {
+                s.window.stable = Duration::from_secs(window);
+                s.zero.grace_period = grace;
+                s.zero.pod_retention = retention;
+                s.wake.progress_deadline = deadline;
+            })
         },
     )
 }
@@ -580,11 +583,11 @@ proptest! {
         prop_assert_eq!(observed.phase, ActivePhase::Inactive);
         let demand = observed.demand.unwrap();
         prop_assert!(demand.desired <= demand.least);
-        prop_assert!(is_over(demand.idle_since.unwrap(), settings.stable_window, now));
-        prop_assert!(is_over(observed.proxied_since.unwrap(), settings.scale_to_zero_grace_period, now));
-        if settings.reachability.is_reachable() {
+        prop_assert!(is_over(demand.idle_since.unwrap(), settings.window.stable, now));
+        prop_assert!(is_over(observed.proxied_since.unwrap(), settings.zero.grace_period, now));
+        if settings.zero.reachability.is_reachable() {
             prop_assert_eq!(observed.replicas, observed.min_replicas);
-            prop_assert!(is_over(observed.phase_since, settings.scale_to_zero_pod_retention_period, now));
+            prop_assert!(is_over(observed.phase_since, settings.zero.pod_retention, now));
         }
     }
 
@@ -592,11 +595,10 @@ proptest! {
     #[test]
     fn idle_workload_reaches_zero(observed in any_observed(), settings in any_settings(), now in NOW..i64::MAX) {
         let hour = |period: Duration| period.min(Duration::from_secs(3600));
-        let settings = Settings {
-            scale_to_zero_grace_period: hour(settings.scale_to_zero_grace_period),
-            scale_to_zero_pod_retention_period: hour(settings.scale_to_zero_pod_retention_period),
-            ..settings
-        };
+        let settings = edited(settings, |s| {
+            s.zero.grace_period = hour(s.zero.grace_period);
+            s.zero.pod_retention = hour(s.zero.pod_retention);
+        });
         let long_ago = now - 3_600_000;
         let ready = ObservedWorkload {
             replicas: observed.min_replicas,
@@ -638,8 +640,8 @@ proptest! {
     fn unreachable_workload_goes_to_zero_when_a_reachable_one_would(
         observed in any_observed(), settings in any_settings(), now in any_time(),
     ) {
-        let reachable = Settings { reachability: Reachability::Reachable, ..settings.clone() };
-        let unreachable = Settings { reachability: Reachability::Unreachable, ..settings };
+        let reachable = edited(settings.clone(), |s| s.zero.reachability = Reachability::Reachable);
+        let unreachable = edited(settings, |s| s.zero.reachability = Reachability::Unreachable);
         if next_step(&observed, &reachable, now) == ScaleToZeroStep::ScaleToZero {
             prop_assert_eq!(next_step(&observed, &unreachable, now), ScaleToZeroStep::ScaleToZero);
         }

@@ -1,8 +1,12 @@
 //! Golden cases of Knative's `pkg/autoscaler/config/config_test.go`, in its order, and error texts.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
+use crate::settings::values::burst_capacity::BurstCapacity;
+use crate::settings::values::learn_target::LearnTarget;
 
 fn data(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
@@ -24,22 +28,33 @@ fn error_texts(pairs: &[(&str, &str)]) -> Vec<String> {
 fn empty_config_map_has_the_defaults_of_knative() {
     let config = parsed(&[]);
     assert_eq!(config, AutoscalerConfig::default());
-    assert!(config.enable_scale_to_zero && !config.allow_zero_initial_scale);
-    assert_eq!((config.max_scale_up_rate, config.max_scale_down_rate), (1000.0, 2.0));
-    assert_eq!(config.container_concurrency_target_percentage, 0.7);
-    assert_eq!(config.container_concurrency_target_default, 100.0);
-    assert_eq!(config.requests_per_second_target_default, 200.0);
-    assert_eq!((config.target_burst_capacity.value(), config.activator_capacity), (211.0, 100.0));
-    assert_eq!((config.panic_window_percentage, config.panic_threshold_percentage), (10.0, 200.0));
+    assert!(config.defaults.zero.enabled && !config.limits.allow_zero_initial);
+    assert_eq!((config.defaults.scale.max_up_rate, config.defaults.scale.max_down_rate), (1000.0, 2.0));
+    assert_eq!(config.defaults.target.default_concurrency_utilization, 0.7);
+    assert_eq!(config.defaults.target.default_concurrency, 100.0);
+    assert_eq!(config.defaults.target.default_requests_per_second, 200.0);
     assert_eq!(
-        (config.initial_scale, config.min_scale, config.max_scale, config.max_scale_limit),
+        (config.defaults.target.burst_capacity.value(), config.defaults.target.activator_capacity),
+        (211.0, 100.0)
+    );
+    assert_eq!(
+        (config.defaults.window.panic_percentage, config.defaults.window.panic_threshold_percentage),
+        (10.0, 200.0)
+    );
+    assert_eq!(
+        (
+            config.defaults.scale.initial,
+            config.defaults.scale.min,
+            config.defaults.scale.max,
+            config.limits.max
+        ),
         (1, 0, 0, 0)
     );
     let seconds = [
-        config.stable_window,
-        config.scale_down_delay,
-        config.scale_to_zero_grace_period,
-        config.scale_to_zero_pod_retention_period,
+        config.defaults.window.stable,
+        config.defaults.scale.down_delay,
+        config.defaults.zero.grace_period,
+        config.defaults.zero.pod_retention,
     ]
     .map(|d| d.as_secs());
     assert_eq!(seconds, [60, 0, 30, 0]);
@@ -74,31 +89,30 @@ fn parses_every_key() {
         ("learn-target", "Apply"),
         ("learn-target-factor", "2.5"),
     ]);
-    let expected = AutoscalerConfig {
-        enable_scale_to_zero: false,
-        allow_zero_initial_scale: true,
-        max_scale_up_rate: 1.01,
-        max_scale_down_rate: 3.0,
-        container_concurrency_target_percentage: 0.71,
-        container_concurrency_target_default: 10.5,
-        requests_per_second_target_default: 10.11,
-        target_burst_capacity: BurstCapacity::Spare(12345.0),
-        stable_window: Duration::from_secs(300),
-        panic_window_percentage: 20.0,
-        panic_threshold_percentage: 300.0,
-        activator_capacity: 905.0,
-        initial_scale: 0,
-        min_scale: 1,
-        max_scale: 10,
-        max_scale_limit: 11,
-        scale_down_delay: Duration::from_secs(900),
-        scale_to_zero_grace_period: Duration::from_secs(33),
-        scale_to_zero_pod_retention_period: Duration::from_secs(123),
-        start_patience: Duration::from_secs(7),
-        unschedulable_patience: Duration::from_secs(300),
-        learn_target: LearnTarget::Apply,
-        learning_factor: 2.5,
-    };
+    let mut expected = AutoscalerConfig::default();
+    expected.defaults.zero.enabled = false;
+    expected.limits.allow_zero_initial = true;
+    expected.defaults.scale.max_up_rate = 1.01;
+    expected.defaults.scale.max_down_rate = 3.0;
+    expected.defaults.target.default_concurrency_utilization = 0.71;
+    expected.defaults.target.default_concurrency = 10.5;
+    expected.defaults.target.default_requests_per_second = 10.11;
+    expected.defaults.target.burst_capacity = BurstCapacity::Spare(12345.0);
+    expected.defaults.window.stable = Duration::from_secs(300);
+    expected.defaults.window.panic_percentage = 20.0;
+    expected.defaults.window.panic_threshold_percentage = 300.0;
+    expected.defaults.target.activator_capacity = 905.0;
+    expected.defaults.scale.initial = 0;
+    expected.defaults.scale.min = 1;
+    expected.defaults.scale.max = 10;
+    expected.limits.max = 11;
+    expected.defaults.scale.down_delay = Duration::from_secs(900);
+    expected.defaults.zero.grace_period = Duration::from_secs(33);
+    expected.defaults.zero.pod_retention = Duration::from_secs(123);
+    expected.defaults.wake.start_patience = Duration::from_secs(7);
+    expected.defaults.wake.unschedulable_patience = Duration::from_secs(300);
+    expected.defaults.learning.mode = LearnTarget::Apply;
+    expected.defaults.learning.factor = 2.5;
     assert_eq!(config, expected);
 }
 
@@ -141,7 +155,7 @@ fn accepts_values_at_the_bounds() {
 fn target_percentage_up_to_one_is_a_fraction() {
     for (text, fraction) in [("55", 0.55), ("0.5", 0.5), ("1", 1.0), ("1.5", 0.015), ("100", 1.0)] {
         let config = parsed(&[("container-concurrency-target-percentage", text)]);
-        assert_eq!(config.container_concurrency_target_percentage, fraction, "{text}");
+        assert_eq!(config.defaults.target.default_concurrency_utilization, fraction, "{text}");
     }
 }
 
@@ -335,21 +349,21 @@ proptest! {
     #[test]
     fn arbitrary_data_is_within_bounds_or_rejected(data in any_data()) {
         let Ok(config) = AutoscalerConfig::parse(&data) else { return Ok(()) };
-        prop_assert!(config.max_scale_up_rate > 1.0 && config.max_scale_up_rate.is_finite());
-        prop_assert!(config.max_scale_down_rate > 1.0 && config.max_scale_down_rate.is_finite());
-        let fraction = config.container_concurrency_target_percentage;
+        prop_assert!(config.defaults.scale.max_up_rate > 1.0 && config.defaults.scale.max_up_rate.is_finite());
+        prop_assert!(config.defaults.scale.max_down_rate > 1.0 && config.defaults.scale.max_down_rate.is_finite());
+        let fraction = config.defaults.target.default_concurrency_utilization;
         prop_assert!(fraction > 0.0 && fraction <= 1.0);
-        prop_assert!(fraction * config.container_concurrency_target_default >= 0.01);
-        prop_assert!(config.requests_per_second_target_default >= 0.01);
-        prop_assert!(config.target_burst_capacity.value() >= 0.0 || config.target_burst_capacity == BurstCapacity::Always);
-        prop_assert!((6..=3600).contains(&config.stable_window.as_secs()));
-        prop_assert!((1.0..=100.0).contains(&config.panic_window_percentage));
-        prop_assert!(config.activator_capacity >= 1.0);
-        prop_assert!((1.0..=16.0).contains(&config.learning_factor));
-        prop_assert!(config.initial_scale > 0 || config.allow_zero_initial_scale);
-        prop_assert!(config.max_scale == 0 || config.min_scale <= config.max_scale);
-        prop_assert!(config.max_scale_limit == 0 || (1..=config.max_scale_limit).contains(&config.max_scale));
-        prop_assert!(config.scale_to_zero_grace_period > Duration::ZERO);
-        prop_assert!(config.scale_down_delay.subsec_nanos() == 0);
+        prop_assert!(fraction * config.defaults.target.default_concurrency >= 0.01);
+        prop_assert!(config.defaults.target.default_requests_per_second >= 0.01);
+        prop_assert!(config.defaults.target.burst_capacity.value() >= 0.0 || config.defaults.target.burst_capacity == BurstCapacity::Always);
+        prop_assert!((6..=3600).contains(&config.defaults.window.stable.as_secs()));
+        prop_assert!((1.0..=100.0).contains(&config.defaults.window.panic_percentage));
+        prop_assert!(config.defaults.target.activator_capacity >= 1.0);
+        prop_assert!((1.0..=16.0).contains(&config.defaults.learning.factor));
+        prop_assert!(config.defaults.scale.initial > 0 || config.limits.allow_zero_initial);
+        prop_assert!(config.defaults.scale.max == 0 || config.defaults.scale.min <= config.defaults.scale.max);
+        prop_assert!(config.limits.max == 0 || (1..=config.limits.max).contains(&config.defaults.scale.max));
+        prop_assert!(config.defaults.zero.grace_period > Duration::ZERO);
+        prop_assert!(config.defaults.scale.down_delay.subsec_nanos() == 0);
     }
 }

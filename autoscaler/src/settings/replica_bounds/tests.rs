@@ -8,6 +8,15 @@ use super::*;
 const PREFIX: &str = "autoscaling.rouse.dev/";
 const UNSET: ReplicaBounds = ReplicaBounds { min: 0, max: 0, initial: 1, activation: 1 };
 
+/// The sizes of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ReplicaBounds {
+    min: u32,
+    max: u32,
+    initial: u32,
+    activation: u32,
+}
+
 fn resolved(
     pairs: &[(&str, &str)],
     config: &AutoscalerConfig,
@@ -15,8 +24,11 @@ fn resolved(
 ) -> (ReplicaBounds, Vec<String>) {
     let annotations: BTreeMap<_, _> =
         pairs.iter().map(|(k, v)| (format!("{PREFIX}{k}"), (*v).to_owned())).collect();
-    let mut reader = SettingReader::new(&annotations, PREFIX);
-    let sizes = resolve(&mut reader, config, given);
+    let mut reader = SettingReader::of_annotations(&annotations);
+    let mut scale = ScaleSettings::read(&mut reader, Some(&config.defaults.scale));
+    resolve(&mut scale, &mut reader, config, given);
+    let ScaleSettings { min, max, initial, activation, .. } = scale;
+    let sizes = ReplicaBounds { min, max, initial, activation };
     let words = reader.into_errors().iter().map(|e| e.to_string().replace(PREFIX, "")).collect();
     (sizes, words)
 }
@@ -26,7 +38,10 @@ fn annotated(pairs: &[(&str, &str)]) -> (ReplicaBounds, Vec<String>) {
 }
 
 fn cluster(min_scale: u32, max_scale: u32, max_scale_limit: u32) -> AutoscalerConfig {
-    AutoscalerConfig { min_scale, max_scale, max_scale_limit, ..AutoscalerConfig::default() }
+    let mut config = AutoscalerConfig::default();
+    (config.defaults.scale.min, config.defaults.scale.max) = (min_scale, max_scale);
+    config.limits.max = max_scale_limit;
+    config
 }
 
 fn spec(min: u32, max: u32) -> SpecReplicaBounds {
@@ -73,7 +88,8 @@ fn reports_and_ignores_invalid_bounds() {
         let words = format!("{key} is {value:?}, but must be {bound}");
         assert_eq!(annotated(&[(key, value)]), (UNSET, vec![words]));
     }
-    let allowed = AutoscalerConfig { allow_zero_initial_scale: true, ..AutoscalerConfig::default() };
+    let mut allowed = AutoscalerConfig::default();
+    allowed.limits.allow_zero_initial = true;
     let zero = resolved(&[("initial-scale", "0")], &allowed, SpecReplicaBounds::default());
     assert_eq!(zero, (ReplicaBounds { initial: 0, ..UNSET }, vec![]));
 }

@@ -1,5 +1,7 @@
 //! Weighting of the seconds of a window.
 
+use crate::settings::setting::Format;
+
 /// Weighting of the seconds of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregation {
@@ -12,12 +14,17 @@ pub enum Aggregation {
 // === impl Aggregation ===
 
 impl Aggregation {
-    /// Parses the annotation's value. As in Knative, an empty value means the default.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        match text {
+    /// As in Knative, an empty value means the default.
+    pub(in crate::settings) const FORMAT: Format<Self> = Format {
+        words: "linear or weighted-exponential",
+        parse: |text| match text {
             "" | "linear" => Some(Self::Linear),
             "weighted-exponential" => Some(Self::WeightedExponential),
             _ => None,
-        }
-    }
+        },
+        print: |aggregation| match aggregation {
+            Self::Linear => Some("linear".to_owned()),
+            Self::WeightedExponential => Some("weighted-exponential".to_owned()),
+        },
+    };
 }

@@ -3,6 +3,9 @@
 //! Knative writes it as a number with two special values, -1 and 0. They are parsed here once, so
 //! that no rule compares floats.
 
+use crate::settings::formats::number;
+use crate::settings::setting::Format;
+
 /// Spare capacity that the ready pods must have before the activators leave the path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BurstCapacity {
@@ -17,6 +20,12 @@ pub enum BurstCapacity {
 // === impl BurstCapacity ===
 
 impl BurstCapacity {
+    pub(in crate::settings) const FORMAT: Format<Self> = Format {
+        words: "0 or more, or -1",
+        parse: |text| number(text, |v| v >= 0.0 || v == -1.0).map(Self::from),
+        print: |capacity| Some(capacity.value().to_string()),
+    };
+
     /// The number that stands for it in settings and traces.
     pub fn value(self) -> f64 {
         match self {

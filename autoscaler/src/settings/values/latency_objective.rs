@@ -6,7 +6,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::duration::parse_duration;
+use crate::settings::duration::parse_duration;
+use crate::settings::formats::not_shown;
+use crate::settings::setting::Format;
 
 /// Accepted thresholds.
 const THRESHOLDS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
@@ -25,8 +27,14 @@ pub struct LatencyObjective {
 // === impl LatencyObjective ===
 
 impl LatencyObjective {
+    pub(in crate::settings) const FORMAT: Format<Option<Self>> = Format {
+        words: "a duration from 1ms to 1h with a percentile from p50 to p99.9, such as 200ms@p95",
+        parse: |text| Self::parse(text).map(Some),
+        print: not_shown,
+    };
+
     /// Parses the annotation's value.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub(in crate::settings) fn parse(text: &str) -> Option<Self> {
         let (threshold, percentile) = text.split_once("@p")?;
         let threshold = parse_duration(threshold).ok().filter(|time| THRESHOLDS.contains(time))?;
         let is_decimal = percentile.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::settings::setting::Format;
+
 /// What happens with the learned concurrency target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LearnTarget {
@@ -17,8 +19,14 @@ pub enum LearnTarget {
 // === impl LearnTarget ===
 
 impl LearnTarget {
+    pub(in crate::settings) const FORMAT: Format<Self> = Format {
+        words: "Off, Recommend or Apply",
+        parse: Self::parse,
+        print: |mode| Some(format!("{mode:?}")),
+    };
+
     /// Parses the value of the annotation or of the ConfigMap's key.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         match text {
             "Off" => Some(Self::Off),
             "Recommend" => Some(Self::Recommend),

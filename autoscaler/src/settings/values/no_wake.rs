@@ -8,7 +8,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::super::bounds;
+use crate::settings::setting::Format;
 
 /// Longest text, in bytes: the rules are compared with every request.
 const MAX_BYTES: usize = 1024;
@@ -44,12 +44,21 @@ struct TextPattern {
 
 /// Error for a text that is no list of rules.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{0:?} must be {words}", words = bounds::NO_WAKE)]
+#[error("{0:?} must be {words}", words = NoWakeRules::FORMAT.words)]
 pub struct ParseNoWakeError(String);
 
 // === impl NoWakeRules ===
 
 impl NoWakeRules {
+    pub(crate) const FORMAT: Format<Self> = Format {
+        words: "rules, separated by commas, such as `GET /healthz`, `HEAD`, `/static/*` or \
+                `User-Agent: *UptimeRobot*` (at most 32, and 1024 bytes)",
+        parse: Self::parse,
+        print: |rules| (!rules.is_empty()).then(|| rules.to_string()),
+    };
+    /// No request.
+    pub(in crate::settings) const NONE: Self = Self { rules: Vec::new() };
+
     /// Parses the text form: rules, separated by commas.
     pub fn parse(text: &str) -> Option<Self> {
         let rules = text.split(',').map(|rule| NoWakeRule::parse(rule.trim()));

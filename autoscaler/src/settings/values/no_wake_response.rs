@@ -1,13 +1,11 @@
 //! The setting `no-wake-response`: what a request that does not wake a workload gets while there is
 //! no pod, such as `200 asleep`.
 
+use std::borrow::Cow;
 use std::fmt;
 
-/// The default's status. An uptime monitor takes it for a working app, which is correct: a request
-/// of any other client would wake the workload and be served.
-const STATUS: u16 = 200;
-/// The default's text.
-const TEXT: &str = "asleep";
+use crate::settings::setting::Format;
+
 /// Longest text, in bytes.
 const MAX_TEXT_BYTES: usize = 256;
 /// Statuses of responses without a body.
@@ -17,12 +15,21 @@ const WITHOUT_BODY: [u16; 3] = [204, 205, 304];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoWakeResponse {
     status: u16,
-    text: Box<str>,
+    text: Cow<'static, str>,
 }
 
 // === impl NoWakeResponse ===
 
 impl NoWakeResponse {
+    pub(crate) const FORMAT: Format<Self> = Format {
+        words: "a status from 200 to 599, then a text of at most 256 bytes, which 204, 205 and 304 do not have",
+        parse: Self::parse,
+        print: |response| Some(response.to_string()),
+    };
+    /// The default. An uptime monitor takes it for a working app, which is correct: a request of any
+    /// other client would wake the workload and be served.
+    pub(in crate::settings) const ASLEEP: Self = Self { status: 200, text: Cow::Borrowed("asleep") };
+
     /// Parses the text form: a status, then the text if there is one.
     pub fn parse(text: &str) -> Option<Self> {
         let (status, text) = text.split_once(' ').unwrap_or((text, ""));
@@ -31,7 +38,7 @@ impl NoWakeResponse {
         let text = text.trim();
         let is_text = text.len() <= MAX_TEXT_BYTES && !text.chars().any(char::is_control);
         let has_place = text.is_empty() || !WITHOUT_BODY.contains(&status);
-        (is_text && has_place).then(|| Self { status, text: text.into() })
+        (is_text && has_place).then(|| Self { status, text: text.to_owned().into() })
     }
 
     /// The status code, from 200 to 599.
@@ -47,7 +54,7 @@ impl NoWakeResponse {
 
 impl Default for NoWakeResponse {
     fn default() -> Self {
-        Self { status: STATUS, text: TEXT.into() }
+        Self::ASLEEP
     }
 }
 

@@ -10,6 +10,8 @@
 //! The activator path probe before zero still applies: a request that arrives nevertheless is
 //! served.
 
+use crate::settings::setting::Format;
+
 /// Whether a route leads to a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reachability {
@@ -23,13 +25,19 @@ pub enum Reachability {
 // === impl Reachability ===
 
 impl Reachability {
+    pub(in crate::settings) const FORMAT: Format<Self> = Format {
+        words: "Reachable or Unreachable",
+        parse: Self::parse,
+        print: |reachability| Some(format!("{reachability:?}")),
+    };
+
     /// Whether requests can reach the workload.
     pub fn is_reachable(self) -> bool {
         self == Self::Reachable
     }
 
     /// Parses the annotation's value.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         match text {
             "Reachable" => Some(Self::Reachable),
             "Unreachable" => Some(Self::Unreachable),

@@ -17,6 +17,9 @@ use jiff::Timestamp;
 
 use window::ScheduleWindow;
 
+use crate::settings::formats::not_shown;
+use crate::settings::setting::Format;
+
 /// Longest text, in bytes.
 const MAX_BYTES: usize = 1024;
 /// Most windows: each is compared with the time whenever the metric is read.
@@ -49,6 +52,13 @@ pub struct ScheduledMinimum {
 // === impl Schedule ===
 
 impl Schedule {
+    pub(crate) const FORMAT: Format<Option<Self>> = Format {
+        words: "windows with a smallest size each, separated by semicolons, such as `Mon-Fri 07:30-19:00 \
+                Europe/Berlin: 2; Sat 10:00-14:00: 1` (at most 16, with time zones of the IANA database)",
+        parse: |text| Self::parse(text).map(Some),
+        print: not_shown,
+    };
+
     /// Parses the text form: windows, separated by semicolons.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();

@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::setting::Format;
+
 /// Whether the pods of a workload have a queue-proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "api", derive(JsonSchema))]
@@ -19,8 +21,14 @@ pub enum SidecarMode {
 // === impl SidecarMode ===
 
 impl SidecarMode {
+    pub(in crate::settings) const FORMAT: Format<Self> = Format {
+        words: "\"true\" or \"false\"",
+        parse: Self::parse,
+        print: |mode| Some(mode.is_required().to_string()),
+    };
+
     /// Parses the value of the annotation.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         match text {
             "true" => Some(Self::Required),
             "false" => Some(Self::None),

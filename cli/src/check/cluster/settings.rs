@@ -33,7 +33,7 @@ pub(super) fn check(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> 
         findings.push(Finding::error(&object, "Uninstalling", problem, fix));
     }
     match AutoscalerConfig::parse(&map.data.clone().unwrap_or_default()) {
-        Ok(config) if !config.enable_scale_to_zero => {
+        Ok(config) if !config.defaults.zero.enabled => {
             findings.extend(disabled(&object, workloads));
         }
         Ok(_) => {}

@@ -276,7 +276,7 @@ fn ready_pod(
 
 fn learning() -> Option<WorkloadLearning> {
     let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
-    settings.latency_objective = Some(LatencyObjective { threshold: OBJECTIVE, quantile: 0.95 });
+    settings.learning.objective = Some(LatencyObjective { threshold: OBJECTIVE, quantile: 0.95 });
     let measure = MetricName::Concurrency;
     WorkloadLearning::new(&settings, measure, MetricTarget::of(20.0, measure, 0, &settings), 0, true)
 }

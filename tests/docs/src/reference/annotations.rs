@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use autoscaler::settings::reference;
+use autoscaler::settings::{SettingReference, reference};
 
 use super::table::cell;
 
@@ -27,13 +27,30 @@ The HPA's own metric, `averageValue` and bounds override the annotations `metric
 and so gives no target. With an HPA, `target-utilization-percentage` is the share of a pod's
 capacity that `averageValue` is.
 
-## Annotations
+A PodAutoscaler has fields that override annotations of the same meaning: `scaleToZero`,
+`containerConcurrency`, `service`, `metric`, `target`, `minReplicas`, `maxReplicas`, `sidecar`,
+`selector`, `noWake`, `waitingPage` and `schedule`.
+
+## Annotations to begin with
+
+Most workloads need the first one alone, and few need more than these.
 
 | Annotation | Default | Values | Meaning |
 |---|---|---|---|
-| `scale-to-zero` | `false` | true or false | Lets the workload go to zero. A PodAutoscaler has the field `scaleToZero`. |
-| `container-concurrency` | `0` | a whole number from 0 to 1000 | Requests that a pod serves at a time; 0 means no limit. The pods need the same annotation. |
-| `service` | | a name | With `metric: none` on an HPA: the Service of the workload. |
+| `scale-to-zero` | `false` | true or false | Lets the workload go to zero. Set it for every workload that may have no pod while it has no requests. |
+| `container-concurrency` | `0` | a whole number from 0 to 1000 | Requests that a pod serves at a time; 0 is no limit. The pods need the same annotation. Set it where an app slows down or fails with more requests than that. |
+";
+
+/// The annotations that README, getting started and the how-to pages use, in the order of the page.
+/// Two more are fields of a PodAutoscaler, above.
+const FIRST: [&str; 6] = ["window", "wake-timeout", "sidecar", "no-wake", "schedule", "learn-target"];
+
+const OTHERS: &str = "
+## Other annotations
+
+| Annotation | Default | Values | Meaning |
+|---|---|---|---|
+| `service` | | a name | The Service of the workload. Set it on an HPA with `metric: none`, which names none. |
 ";
 
 const NOTES: &str = "
@@ -79,25 +96,35 @@ invalid `config-autoscaler` has no effect after a restart either. Do not edit th
 
 /// The page.
 pub(super) fn render() -> String {
+    let settings = reference();
     let mut page = HEAD.to_owned();
-    for setting in reference() {
-        if let Some(name) = setting.annotation {
-            write_row(&mut page, name, setting.default, setting.annotation_bounds, setting.description);
-        }
+    for name in FIRST {
+        write_annotations(&mut page, &settings, |annotation| annotation == name);
     }
+    page.push_str(OTHERS);
+    write_annotations(&mut page, &settings, |annotation| !FIRST.contains(&annotation));
     page.push_str(NOTES);
-    for setting in reference() {
+    for setting in &settings {
         if let Some(name) = setting.config_map_key {
-            write_row(&mut page, name, setting.default, setting.config_map_bounds, setting.description);
+            write_row(&mut page, name, setting.config_map_bounds, setting);
         }
     }
     page
 }
 
-fn write_row(page: &mut String, name: &str, default: Option<&str>, bounds: &str, meaning: &str) {
-    let default = default.map(|default| format!("`{default}`")).unwrap_or_default();
+fn write_annotations(page: &mut String, settings: &[SettingReference], is_listed: impl Fn(&str) -> bool) {
+    for setting in settings {
+        if let Some(name) = setting.annotation.filter(|name| is_listed(name)) {
+            write_row(page, name, setting.annotation_bounds, setting);
+        }
+    }
+}
+
+fn write_row(page: &mut String, name: &str, bounds: &str, setting: &SettingReference) {
+    let default = setting.default.as_ref().map(|default| format!("`{default}`")).unwrap_or_default();
+    let (bounds, meaning, when) = (cell(bounds), cell(setting.meaning), cell(setting.when));
     // Writing to a String cannot fail.
-    let _ = writeln!(page, "| `{name}` | {default} | {} | {} |", cell(bounds), cell(meaning));
+    let _ = writeln!(page, "| `{name}` | {default} | {bounds} | {meaning} {when} |");
 }
 
 #[cfg(test)]
@@ -107,14 +134,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_setting_has_one_row() {
+        let page = render();
+        for setting in reference() {
+            for name in [setting.annotation, setting.config_map_key].into_iter().flatten() {
+                let rows = page.matches(&format!("\n| `{name}` |")).count();
+                let places = [setting.annotation, setting.config_map_key];
+                let expected = places.iter().filter(|place| **place == Some(name)).count();
+                assert_eq!(rows, expected, "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn cluster_keys_equal_the_manifest() {
         let manifest =
             std::fs::read_to_string(crate::page::root().join("deploy/config-autoscaler.yaml")).unwrap();
         let map: serde_yaml_ng::Value = serde_yaml_ng::from_str(&manifest).unwrap();
         let in_manifest: BTreeMap<String, String> = serde_yaml_ng::from_value(map["data"].clone()).unwrap();
-        let of_reference = reference().iter().filter_map(|s| Some((s.config_map_key?, s.default?)));
+        let of_reference = reference().into_iter().filter_map(|s| Some((s.config_map_key?, s.default?)));
         let of_reference: BTreeMap<String, String> =
-            of_reference.map(|(key, default)| (key.to_owned(), default.to_owned())).collect();
+            of_reference.map(|(key, default)| (key.to_owned(), default)).collect();
         assert_eq!(in_manifest, of_reference);
     }
 }

@@ -67,7 +67,7 @@ impl Simulation {
 
     pub(super) fn scrape(&mut self) {
         let pods = self.replicas.pods().map(|(_, pod)| pod);
-        let round = scrape(pods, self.now, self.scenario.settings.stable_window, &mut self.random);
+        let round = scrape(pods, self.now, self.scenario.settings.window.stable, &mut self.random);
         if let Some(adapter) = &mut self.adapter {
             adapter.record_scrape(&round, self.now);
         }

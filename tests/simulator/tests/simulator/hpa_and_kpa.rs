@@ -28,7 +28,7 @@ fn clients(profile: Profile) -> Scenario {
         load: Load::clients(profile),
         target: 7.0,
         container_concurrency: 10,
-        settings: settings(|s| s.target_burst_capacity = BurstCapacity::from(21.0)),
+        settings: settings(|s| s.target.burst_capacity = BurstCapacity::from(21.0)),
         ..Scenario::default()
     }
 }
@@ -151,7 +151,7 @@ fn same_size_for_requests_per_second() {
 fn same_size_for_fractional_targets() {
     // All requests pass the activator, which counts each of them. A scrape reads only 12 of 51
     // pods, so it would miss most of the five requests or count them several times.
-    let settings = settings(|s| s.target_burst_capacity = BurstCapacity::from(-1.0));
+    let settings = settings(|s| s.target.burst_capacity = BurstCapacity::from(-1.0));
     let one_at_a_time = |target| Scenario {
         target,
         container_concurrency: 1,
@@ -201,7 +201,7 @@ fn same_size_for_slow_pod_starts() {
 #[test]
 fn same_size_for_any_target_burst_capacity() {
     for burst_capacity in [-1.0, 0.0, 21.0, 211.0] {
-        let settings = settings(|s| s.target_burst_capacity = BurstCapacity::from(burst_capacity));
+        let settings = settings(|s| s.target.burst_capacity = BurstCapacity::from(burst_capacity));
         assert_final_size(8, Scenario { settings, ..clients(constant(24.0).step(minutes(3), 52.0)) });
     }
 }
@@ -213,14 +213,14 @@ fn same_size_with_several_activators() {
 
 #[test]
 fn same_size_for_weighted_aggregation() {
-    let settings = settings(|s| s.aggregation = Aggregation::WeightedExponential);
+    let settings = settings(|s| s.window.aggregation = Aggregation::WeightedExponential);
     assert_final_size(6, Scenario { settings, ..clients(constant(24.0).step(minutes(5), 38.0)) });
 }
 
 #[test]
 fn same_size_for_short_and_long_windows() {
     for window in [6, 300] {
-        let settings = settings(|s| s.stable_window = seconds(window));
+        let settings = settings(|s| s.window.stable = seconds(window));
         assert_final_size(6, Scenario { settings, ..clients(constant(24.0).step(minutes(3), 38.0)) });
     }
 }
@@ -228,7 +228,7 @@ fn same_size_for_short_and_long_windows() {
 /// The average does not include the activation scale. The metric does, by its floor.
 #[test]
 fn both_keep_the_activation_scale() {
-    let settings = settings(|s| s.activation_scale = 3);
+    let settings = settings(|s| s.scale.activation = 3);
     let few = clients(constant(0.0).step(minutes(1), 2.0));
     let scenario = Scenario { settings, initial_replicas: 0, ..few };
     for scaler in [Scaler::Direct, Scaler::Hpa(HpaMetric::Desired), Scaler::Hpa(HpaMetric::Average)] {
@@ -239,6 +239,6 @@ fn both_keep_the_activation_scale() {
 
 #[test]
 fn same_size_during_a_scale_down_delay() {
-    let settings = settings(|s| s.scale_down_delay = minutes(2));
+    let settings = settings(|s| s.scale.down_delay = minutes(2));
     assert_final_size(2, Scenario { settings, ..clients(constant(52.0).step(minutes(5), 10.0)) });
 }

@@ -66,7 +66,7 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
                     pods.initial_replicas.clamp(min, min + more)
                 },
                 scale_to_zero,
-                settings: settings(|s| s.target_burst_capacity = BurstCapacity::from(burst_capacity)),
+                settings: settings(|s| s.target.burst_capacity = BurstCapacity::from(burst_capacity)),
                 adapter_outages: outages
                     .into_iter()
                     .map(|(at, length)| seconds(at)..seconds(at + length))

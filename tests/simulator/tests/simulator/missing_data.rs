@@ -19,7 +19,7 @@ fn keeps_size_during_a_minute_without_adapter() {
                 scaler,
                 load: Load::clients(Profile::constant(245.0)),
                 service_time: ServiceTime::Constant(Duration::from_millis(2300)),
-                settings: settings(|s| s.target_burst_capacity = BurstCapacity::from(burst_capacity)),
+                settings: settings(|s| s.target.burst_capacity = BurstCapacity::from(burst_capacity)),
                 adapter_outages: vec![seconds(300)..seconds(360)],
                 ..Scenario::default()
             };

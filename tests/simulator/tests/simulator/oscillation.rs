@@ -42,7 +42,7 @@ fn run(pods: f64, load: fn(f64) -> Load, scaler: Scaler, seed: u64, delay: Durat
         target: 7.0,
         container_concurrency: 10,
         initial_replicas: pods.ceil() as u32,
-        settings: settings(|s| s.scale_down_delay = delay),
+        settings: settings(|s| s.scale.down_delay = delay),
         ..Scenario::default()
     };
     scenario.run(TWO_HOURS).unwrap()

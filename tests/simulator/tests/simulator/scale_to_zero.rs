@@ -18,7 +18,7 @@ fn two_minutes_of_traffic(scaler: Scaler, burst_capacity: f64) -> Scenario {
     Scenario {
         scaler,
         load: Load::clients(Profile::constant(3.0).step(seconds(120), 0.0)),
-        settings: settings(|s| s.target_burst_capacity = BurstCapacity::from(burst_capacity)),
+        settings: settings(|s| s.target.burst_capacity = BurstCapacity::from(burst_capacity)),
         ..Scenario::default()
     }
 }

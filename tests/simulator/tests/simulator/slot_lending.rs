@@ -26,7 +26,7 @@ fn ten_pods(activators: usize, load: Load) -> Scenario {
         max_replicas: 10,
         scale_to_zero: false,
         service_time: ServiceTime::Exponential(Duration::from_millis(500)),
-        settings: settings(|s| s.target_burst_capacity = BurstCapacity::from(-1.0)),
+        settings: settings(|s| s.target.burst_capacity = BurstCapacity::from(-1.0)),
         ..Scenario::default()
     }
 }

@@ -77,7 +77,7 @@ fn scales_from_zero_within_10_ms_of_the_first_request() {
 #[test]
 fn first_size_is_the_activation_scale() {
     for scaler in SCALERS {
-        let settings = settings(|s| s.activation_scale = 4);
+        let settings = settings(|s| s.scale.activation = 4);
         let scenario = at_zero(scaler, 100, Load::none().burst(seconds(10), 1));
         let report = Scenario { settings, ..scenario }.run(seconds(15)).unwrap();
         assert_eq!(report.changes[0].to, 4, "{report}");

@@ -93,7 +93,7 @@ fn prefers_hpa_fields_over_annotations() {
     let accepted = accepted(hpa);
     assert_eq!(accepted.advice, []);
     let (settings, _) = accepted.spec.settings(&AutoscalerConfig::default(), &accepted.annotations);
-    assert_eq!((settings.min_scale, settings.max_scale), (2, 50));
+    assert_eq!((settings.scale.min, settings.scale.max), (2, 50));
     assert_eq!(accepted.spec.target(&settings).unwrap().target, 70.0);
     assert_eq!(accepted.spec.metric_name(&settings), MetricName::Concurrency);
 }

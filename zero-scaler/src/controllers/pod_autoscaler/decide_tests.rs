@@ -63,7 +63,8 @@ fn sks(mode: &str, proxied_for: Option<i64>) -> ServerlessService {
 }
 
 fn settings(autoscaler: &PodAutoscaler) -> Settings {
-    let config = AutoscalerConfig { allow_zero_initial_scale: true, ..AutoscalerConfig::default() };
+    let mut config = AutoscalerConfig::default();
+    config.limits.allow_zero_initial = true;
     let (settings, errors) = autoscaler.spec.settings(&config, autoscaler.annotations());
     assert_eq!(errors, []);
     settings
@@ -701,7 +702,7 @@ fn reports_phase_and_reason_in_one_word_each() {
 fn names_the_setting_that_turns_scale_to_zero_off() {
     let off = |mut observed: ObservedWorkload, cluster: bool| {
         observed = edited(observed, |autoscaler| autoscaler.spec.scale_to_zero = false);
-        observed.settings.enable_scale_to_zero = !cluster;
+        observed.settings.zero.enabled = !cluster;
         let status =
             status::status(&observed, &decide(&observed, None), &Ok(ScaleWriteResult::NotNeeded), None);
         assert_eq!(status.reason.as_deref(), Some("ScaleToZeroDisabled"));

@@ -105,7 +105,7 @@ fn no_wake_mismatch(observed: &ObservedWorkload) -> Option<String> {
     let Some(Sidecar::Configured { protocol: Protocol::Http, no_wake: pods, .. }) = &observed.sidecar else {
         return None;
     };
-    let workload = &observed.settings.no_wake;
+    let workload = &observed.settings.wake.no_wake;
     let rules = if workload.is_empty() { pods } else { workload };
     (pods != workload).then(|| {
         format!(

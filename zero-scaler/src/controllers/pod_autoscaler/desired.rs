@@ -67,10 +67,10 @@ pub(super) fn serverless_service(
         container_concurrency: autoscaler.spec.container_concurrency,
         sidecar,
         paused: plan.paused,
-        wake_timeout_seconds: settings.wake_timeout.map(seconds),
-        wake_queue_depth: settings.wake_queue_depth,
+        wake_timeout_seconds: settings.wake.timeout.map(seconds),
+        wake_queue_depth: settings.wake.queue_depth,
         no_wake: NoWakeSpec::of_settings(settings),
-        waiting_page: settings.waiting_page,
+        waiting_page: settings.wake.waiting_page,
         timeouts: (!sidecar.is_required()).then(|| timeouts(settings)),
         observation: (!sidecar.is_required() && autoscaler.spec.learns(settings))
             .then(|| observation(settings)),
@@ -81,16 +81,16 @@ pub(super) fn serverless_service(
 }
 
 fn observation(settings: &Settings) -> PodObservation {
-    let objective = settings.latency_objective.map(|objective| objective.threshold);
+    let objective = settings.learning.objective.map(|objective| objective.threshold);
     let micros = AppStat::objective_micros_of(objective);
     PodObservation { objective_micros: u32::try_from(micros).unwrap_or(u32::MAX) }
 }
 
 fn timeouts(settings: &Settings) -> RequestTimeouts {
     RequestTimeouts {
-        total_millis: millis(settings.timeout),
-        response_start_millis: millis(settings.response_start_timeout),
-        idle_millis: millis(settings.idle_timeout),
+        total_millis: millis(settings.timeouts.total),
+        response_start_millis: millis(settings.timeouts.response_start),
+        idle_millis: millis(settings.timeouts.idle),
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) fn known_target(observed: &ObservedWorkload) -> f64 {
 /// decision it is the target of the status.
 pub(super) fn target_in_force(observed: &ObservedWorkload) -> Option<f64> {
     let ObservedWorkload { autoscaler, settings, .. } = observed;
-    if !autoscaler.spec.learns(settings) || settings.learn_target != LearnTarget::Apply {
+    if !autoscaler.spec.learns(settings) || settings.learning.mode != LearnTarget::Apply {
         return None;
     }
     let (mode, target) = match &observed.decision {

@@ -92,7 +92,7 @@ fn conditions(
 
 fn state(observed: &ObservedWorkload, plan: &Plan, replicas: i32) -> WorkloadState {
     let wanted = u32::from(plan.activation.phase != ActivePhase::Inactive);
-    WorkloadState::of(observed.settings.reachability, u32::try_from(replicas).unwrap_or(0), Some(wanted))
+    WorkloadState::of(observed.settings.zero.reachability, u32::try_from(replicas).unwrap_or(0), Some(wanted))
 }
 
 fn route(mode: SksMode) -> Route {

@@ -66,7 +66,7 @@ pub(super) fn summary(
 }
 
 fn at_zero(observed: &ObservedWorkload) -> WorkloadSummary {
-    if observed.settings.reachability.is_reachable() {
+    if observed.settings.zero.reachability.is_reachable() {
         of(WorkloadPhase::AtZero, Reason::NoTraffic, "activators hold the next request and wake the workload")
     } else {
         of(WorkloadPhase::AtZero, Reason::Retired, "the workload is marked Unreachable")
@@ -84,7 +84,7 @@ fn copy(phase: WorkloadPhase, condition: &Condition) -> WorkloadSummary {
 /// Why the workload is above zero; with the fix, where only a change of the configuration helps.
 pub(super) fn why_text(observed: &ObservedWorkload, why: StayReason) -> String {
     match why {
-        StayReason::NotAllowed if !observed.settings.enable_scale_to_zero => {
+        StayReason::NotAllowed if !observed.settings.zero.enabled => {
             format!(
                 "scale-to-zero is off in the cluster; set enable-scale-to-zero in ConfigMap {CONFIG_MAP} to \"true\""
             )

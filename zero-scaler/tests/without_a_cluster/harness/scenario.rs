@@ -275,7 +275,7 @@ impl Scenario {
 
     /// A cluster-wide setting as the first process has it.
     pub(crate) fn activator_capacity(&self) -> f64 {
-        self.zero_scalers[0].context.config().activator_capacity
+        self.zero_scalers[0].context.config().defaults.target.activator_capacity
     }
 
     /// Wall-clock time that advances with the paused clock.

@@ -1,9 +1,14 @@
 //! Golden cases of Knative's `pkg/apis/autoscaling/annotation_validation_test.go` and
 //! `metric_test.go`, and effects of invalid annotations. Replica bounds have their own tests.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
+use crate::contract::GROUP;
+use crate::contract::metric_name::MetricName;
+use crate::settings::*;
 
 fn annotations(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(k, v)| (format!("{GROUP}/{k}"), (*v).to_owned())).collect()
@@ -53,40 +58,38 @@ fn annotations_override_the_config_map() {
         ("waiting-page", "true"),
         ("schedule", "Sat 10:00-14:00: 1"),
     ]);
-    let expected = Settings {
-        stable_window: Duration::from_secs(10),
-        panic_window_percentage: 75.0,
-        panic_threshold_percentage: 125.0,
-        metric: Some(MetricName::RequestsPerSecond),
-        target: Some(11.0),
-        target_utilization: Some(0.8),
-        target_burst_capacity: BurstCapacity::Never,
-        min_scale: 2,
-        max_scale: 8,
-        initial_scale: 4,
-        activation_scale: 3,
-        scale_down_delay: Duration::from_secs(1291),
-        scale_to_zero_pod_retention_period: Duration::from_millis(1500),
-        progress_deadline: Duration::from_secs(5),
-        wake_timeout: Some(Duration::from_secs(1200)),
-        wake_queue_depth: Some(50),
-        timeout: Duration::ZERO,
-        response_start_timeout: Duration::from_millis(2500),
-        idle_timeout: Duration::from_secs(86400),
-        start_patience: Duration::ZERO,
-        unschedulable_patience: Duration::from_secs(300),
-        reachability: Reachability::Unreachable,
-        aggregation: Aggregation::WeightedExponential,
-        learn_target: LearnTarget::Apply,
-        latency_objective: LatencyObjective::parse("200ms@p95"),
-        learning_factor: 8.0,
-        sidecar: SidecarMode::Required,
-        no_wake: NoWakeRules::parse("GET /healthz").unwrap(),
-        no_wake_response: NoWakeResponse::parse("503").unwrap(),
-        waiting_page: true,
-        schedule: Schedule::parse("Sat 10:00-14:00: 1"),
-        ..accepted(&[])
-    };
+    let mut expected = accepted(&[]);
+    expected.window.stable = Duration::from_secs(10);
+    expected.window.panic_percentage = 75.0;
+    expected.window.panic_threshold_percentage = 125.0;
+    expected.target.metric = MetricName::RequestsPerSecond;
+    expected.target.capacity = Some(11.0);
+    expected.target.utilization = Some(0.8);
+    expected.target.burst_capacity = BurstCapacity::Never;
+    expected.scale.min = 2;
+    expected.scale.max = 8;
+    expected.scale.initial = 4;
+    expected.scale.activation = 3;
+    expected.scale.down_delay = Duration::from_secs(1291);
+    expected.zero.pod_retention = Duration::from_millis(1500);
+    expected.wake.progress_deadline = Duration::from_secs(5);
+    expected.wake.timeout = Some(Duration::from_secs(1200));
+    expected.wake.queue_depth = Some(50);
+    expected.timeouts.total = Duration::ZERO;
+    expected.timeouts.response_start = Duration::from_millis(2500);
+    expected.timeouts.idle = Duration::from_secs(86400);
+    expected.wake.start_patience = Duration::ZERO;
+    expected.wake.unschedulable_patience = Duration::from_secs(300);
+    expected.zero.reachability = Reachability::Unreachable;
+    expected.window.aggregation = Aggregation::WeightedExponential;
+    expected.learning.mode = LearnTarget::Apply;
+    expected.learning.objective = LatencyObjective::parse("200ms@p95");
+    expected.learning.factor = 8.0;
+    expected.pods.sidecar = SidecarMode::Required;
+    expected.wake.no_wake = NoWakeRules::parse("GET /healthz").unwrap();
+    expected.wake.no_wake_response = NoWakeResponse::parse("503").unwrap();
+    expected.wake.waiting_page = true;
+    expected.scale.schedule = Schedule::parse("Sat 10:00-14:00: 1");
     assert_eq!(settings, expected);
 }
 
@@ -97,72 +100,69 @@ fn metric_none_leaves_the_metric_that_shows_idleness() {
 
 #[test]
 fn config_map_applies_without_annotations() {
-    let config = AutoscalerConfig {
-        enable_scale_to_zero: false,
-        max_scale_up_rate: 10.0,
-        max_scale_down_rate: 3.0,
-        container_concurrency_target_percentage: 0.5,
-        container_concurrency_target_default: 10.0,
-        requests_per_second_target_default: 20.0,
-        target_burst_capacity: BurstCapacity::Spare(5.0),
-        stable_window: Duration::from_secs(30),
-        panic_window_percentage: 20.0,
-        panic_threshold_percentage: 300.0,
-        activator_capacity: 50.0,
-        initial_scale: 2,
-        min_scale: 3,
-        max_scale: 4,
-        scale_down_delay: Duration::from_secs(8),
-        scale_to_zero_grace_period: Duration::from_secs(9),
-        scale_to_zero_pod_retention_period: Duration::from_secs(10),
-        start_patience: Duration::from_secs(11),
-        unschedulable_patience: Duration::from_secs(12),
-        learn_target: LearnTarget::Off,
-        learning_factor: 2.0,
-        ..AutoscalerConfig::default()
-    };
-    let expected = Settings {
-        stable_window: Duration::from_secs(30),
-        panic_window_percentage: 20.0,
-        panic_threshold_percentage: 300.0,
-        metric: None,
-        target: None,
-        target_utilization: None,
-        container_concurrency_target_percentage: 0.5,
-        container_concurrency_target_default: 10.0,
-        requests_per_second_target_default: 20.0,
-        target_burst_capacity: BurstCapacity::Spare(5.0),
-        activator_capacity: 50.0,
-        max_scale_up_rate: 10.0,
-        max_scale_down_rate: 3.0,
-        min_scale: 3,
-        max_scale: 4,
-        initial_scale: 2,
-        activation_scale: 1,
-        scale_down_delay: Duration::from_secs(8),
-        scale_to_zero_grace_period: Duration::from_secs(9),
-        scale_to_zero_pod_retention_period: Duration::from_secs(10),
-        progress_deadline: Duration::from_secs(600),
-        wake_timeout: None,
-        wake_queue_depth: None,
-        timeout: Duration::from_secs(300),
-        response_start_timeout: Duration::from_secs(300),
-        idle_timeout: Duration::ZERO,
-        start_patience: Duration::from_secs(11),
-        unschedulable_patience: Duration::from_secs(12),
-        enable_scale_to_zero: false,
-        reachability: Reachability::Reachable,
-        aggregation: Aggregation::Linear,
-        learn_target: LearnTarget::Off,
-        latency_objective: None,
-        learning_factor: 2.0,
-        sidecar: SidecarMode::Required,
-        selector: None,
-        no_wake: NoWakeRules::default(),
-        no_wake_response: NoWakeResponse::default(),
-        waiting_page: false,
-        schedule: None,
-    };
+    let mut config = AutoscalerConfig::default();
+    config.defaults.zero.enabled = false;
+    config.defaults.scale.max_up_rate = 10.0;
+    config.defaults.scale.max_down_rate = 3.0;
+    config.defaults.target.default_concurrency_utilization = 0.5;
+    config.defaults.target.default_concurrency = 10.0;
+    config.defaults.target.default_requests_per_second = 20.0;
+    config.defaults.target.burst_capacity = BurstCapacity::Spare(5.0);
+    config.defaults.window.stable = Duration::from_secs(30);
+    config.defaults.window.panic_percentage = 20.0;
+    config.defaults.window.panic_threshold_percentage = 300.0;
+    config.defaults.target.activator_capacity = 50.0;
+    config.defaults.scale.initial = 2;
+    config.defaults.scale.min = 3;
+    config.defaults.scale.max = 4;
+    config.defaults.scale.down_delay = Duration::from_secs(8);
+    config.defaults.zero.grace_period = Duration::from_secs(9);
+    config.defaults.zero.pod_retention = Duration::from_secs(10);
+    config.defaults.wake.start_patience = Duration::from_secs(11);
+    config.defaults.wake.unschedulable_patience = Duration::from_secs(12);
+    config.defaults.learning.mode = LearnTarget::Off;
+    config.defaults.learning.factor = 2.0;
+    let mut expected = accepted(&[]);
+    expected.zero.grace_period = Duration::from_secs(9);
+    expected.zero.pod_retention = Duration::from_secs(10);
+    expected.zero.enabled = false;
+    expected.zero.reachability = Reachability::Reachable;
+    expected.window.stable = Duration::from_secs(30);
+    expected.window.panic_percentage = 20.0;
+    expected.window.panic_threshold_percentage = 300.0;
+    expected.window.aggregation = Aggregation::Linear;
+    expected.target.metric = MetricName::Concurrency;
+    expected.target.capacity = None;
+    expected.target.utilization = None;
+    expected.target.default_concurrency_utilization = 0.5;
+    expected.target.default_concurrency = 10.0;
+    expected.target.default_requests_per_second = 20.0;
+    expected.target.burst_capacity = BurstCapacity::Spare(5.0);
+    expected.target.activator_capacity = 50.0;
+    expected.learning.mode = LearnTarget::Off;
+    expected.learning.objective = None;
+    expected.learning.factor = 2.0;
+    expected.scale.max_up_rate = 10.0;
+    expected.scale.max_down_rate = 3.0;
+    expected.scale.min = 3;
+    expected.scale.max = 4;
+    expected.scale.initial = 2;
+    expected.scale.activation = 1;
+    expected.scale.down_delay = Duration::from_secs(8);
+    expected.scale.schedule = None;
+    expected.wake.progress_deadline = Duration::from_secs(600);
+    expected.wake.timeout = None;
+    expected.wake.queue_depth = None;
+    expected.wake.start_patience = Duration::from_secs(11);
+    expected.wake.unschedulable_patience = Duration::from_secs(12);
+    expected.wake.no_wake = NoWakeRules::default();
+    expected.wake.no_wake_response = NoWakeResponse::default();
+    expected.wake.waiting_page = false;
+    expected.timeouts.total = Duration::from_secs(300);
+    expected.timeouts.response_start = Duration::from_secs(300);
+    expected.timeouts.idle = Duration::ZERO;
+    expected.pods.sidecar = SidecarMode::Required;
+    expected.pods.selector = None;
     assert_eq!(Settings::resolve(&config, &BTreeMap::new()), (expected, vec![]));
 }
 
@@ -204,7 +204,7 @@ fn accepts_values_at_the_bounds() {
     ] {
         accepted(&[pair]);
     }
-    assert_eq!(accepted(&[("target", "700m")]).target, Some(0.7));
+    assert_eq!(accepted(&[("target", "700m")]).target.capacity, Some(0.7));
 }
 
 #[test]
@@ -286,32 +286,11 @@ fn reports_all_invalid_annotations_and_applies_the_valid_ones() {
 }
 
 #[test]
-fn panic_window_is_rounded_as_in_knative() {
-    // metric_test.go: (stable s, percent) -> panic s. The last three are not in it: the minimum of
-    // one bucket; 20.5 s in seconds but one nanosecond less in nanoseconds; exactly half a second.
-    for (stable, percent, panic) in [
-        (60, 10.0, 6),
-        (10, 10.0, 1),
-        (600, 10.0, 60),
-        (60, 51.0, 31),
-        (60, 50.0, 30),
-        (6, 1.0, 1),
-        (125, 16.4, 20),
-        (25, 10.0, 3),
-    ] {
-        let mut settings = accepted(&[]);
-        settings.stable_window = Duration::from_secs(stable);
-        settings.panic_window_percentage = percent;
-        assert_eq!(settings.panic_window(), Duration::from_secs(panic), "{stable} s, {percent} %");
-    }
-}
-
-#[test]
 fn schedule_raises_the_smallest_size_within_the_largest() {
     let of = |annotations: &[(&str, &str)]| {
         let mut settings = accepted(annotations);
         let scheduled = settings.apply_schedule(0).map(|scheduled| scheduled.minimum);
-        (scheduled, settings.min_scale)
+        (scheduled, settings.scale.min)
     };
     let daily = ("schedule", "00:00-24:00: 5");
     assert_eq!(of(&[("min-scale", "2")]), (None, 2));
@@ -374,35 +353,35 @@ proptest! {
     ) {
         let config = AutoscalerConfig::parse(&data).unwrap_or_default();
         let (settings, errors) = Settings::resolve_given(&config, &annotations, sizes);
-        prop_assert!((6..=3600).contains(&settings.stable_window.as_secs()));
-        prop_assert!(settings.panic_window() >= Duration::from_secs(1));
-        prop_assert!(settings.panic_window() <= settings.stable_window);
-        prop_assert!((1.0..=100.0).contains(&settings.panic_window_percentage));
-        prop_assert!(settings.panic_threshold_percentage > 0.0);
-        prop_assert!(settings.target.is_none_or(|target| target >= 0.01 && target.is_finite()));
+        prop_assert!((6..=3600).contains(&settings.window.stable.as_secs()));
+        prop_assert!(settings.window.panic() >= Duration::from_secs(1));
+        prop_assert!(settings.window.panic() <= settings.window.stable);
+        prop_assert!((1.0..=100.0).contains(&settings.window.panic_percentage));
+        prop_assert!(settings.window.panic_threshold_percentage > 0.0);
+        prop_assert!(settings.target.capacity.is_none_or(|target| target >= 0.01 && target.is_finite()));
         for metric in [MetricName::Concurrency, MetricName::RequestsPerSecond] {
             let utilization = settings.utilization(metric);
             prop_assert!(utilization > 0.0 && utilization <= 1.0);
         }
-        prop_assert!(settings.target_burst_capacity.value() >= 0.0 || settings.target_burst_capacity == BurstCapacity::Always);
-        prop_assert!(settings.max_scale == 0 || settings.min_scale <= settings.max_scale);
+        prop_assert!(settings.target.burst_capacity.value() >= 0.0 || settings.target.burst_capacity == BurstCapacity::Always);
+        prop_assert!(settings.scale.max == 0 || settings.scale.min <= settings.scale.max);
         let mut scheduled = settings.clone();
         scheduled.apply_schedule(0);
-        prop_assert!(scheduled.min_scale >= settings.min_scale);
-        prop_assert!(settings.max_scale == 0 || scheduled.min_scale <= settings.max_scale);
-        prop_assert!((1.0..=16.0).contains(&settings.learning_factor));
-        prop_assert!(settings.activation_scale >= 1);
-        let activated = settings.activation_scale > 1;
-        prop_assert!(!activated || settings.min_scale <= settings.activation_scale);
-        prop_assert!(!activated || settings.max_scale == 0 || settings.activation_scale <= settings.max_scale);
-        prop_assert!(settings.initial_scale > 0 || config.allow_zero_initial_scale);
-        prop_assert!(settings.progress_deadline >= Duration::from_secs(1));
-        prop_assert!(settings.scale_to_zero_grace_period > Duration::ZERO);
-        let unlimited = config.max_scale_limit == 0 || (sizes.max.is_some() && !sizes.limited);
-        prop_assert!(unlimited || (1..=config.max_scale_limit).contains(&settings.max_scale));
+        prop_assert!(scheduled.scale.min >= settings.scale.min);
+        prop_assert!(settings.scale.max == 0 || scheduled.scale.min <= settings.scale.max);
+        prop_assert!((1.0..=16.0).contains(&settings.learning.factor));
+        prop_assert!(settings.scale.activation >= 1);
+        let activated = settings.scale.activation > 1;
+        prop_assert!(!activated || settings.scale.min <= settings.scale.activation);
+        prop_assert!(!activated || settings.scale.max == 0 || settings.scale.activation <= settings.scale.max);
+        prop_assert!(settings.scale.initial > 0 || config.limits.allow_zero_initial);
+        prop_assert!(settings.wake.progress_deadline >= Duration::from_secs(1));
+        prop_assert!(settings.zero.grace_period > Duration::ZERO);
+        let unlimited = config.limits.max == 0 || (sizes.max.is_some() && !sizes.limited);
+        prop_assert!(unlimited || (1..=config.limits.max).contains(&settings.scale.max));
         // A bound of the spec is ignored only with an error.
         let kept = |given: Option<u32>, resolved| given.is_none_or(|given| given == resolved);
-        prop_assert!(!errors.is_empty() || kept(sizes.min, settings.min_scale));
-        prop_assert!(!errors.is_empty() || kept(sizes.max, settings.max_scale));
+        prop_assert!(!errors.is_empty() || kept(sizes.min, settings.scale.min));
+        prop_assert!(!errors.is_empty() || kept(sizes.max, settings.scale.max));
     }
 }

@@ -1,0 +1,52 @@
+//! Settings of the pods behind a Service.
+
+use crate::contract::selector::Selector;
+use crate::settings::formats::not_shown;
+use crate::settings::reader::SettingReader;
+use crate::settings::setting::{Format, Setting, entry};
+use crate::settings::values::sidecar_mode::SidecarMode;
+
+/// Whether pods have a queue-proxy.
+pub(crate) const SIDECAR: Setting<SidecarMode> = Setting {
+    key: None,
+    annotation: entry("sidecar", &SidecarMode::FORMAT),
+    default: SidecarMode::Required,
+    meaning: "Whether pods have a queue-proxy. Without one, activators are always in the request path, and \
+              limit and count there; the Service must have no selector.",
+    when: "Set it where pods must stay as they are.",
+};
+
+/// The pods of a Service without selector.
+pub(crate) const SELECTOR: Setting<Option<Selector>> = Setting {
+    key: None,
+    annotation: entry(
+        "selector",
+        &Format {
+            words: "label=value pairs, separated by commas",
+            parse: |text| Selector::parse_labels(text).map(Some),
+            print: not_shown,
+        },
+    ),
+    default: None,
+    meaning: "Labels of the pods that get the requests of a Service without selector. Default: the selector \
+              that the Service had, else that of the scale target. A Service with a selector uses its own.",
+    when: "Set it where the Service should lead to other pods than those of the scale target.",
+};
+
+/// The pods behind a Service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodSettings {
+    /// Whether pods have a queue-proxy, by the annotation. `spec.sidecar` takes precedence.
+    pub sidecar: SidecarMode,
+    /// Labels of the pods of a Service without selector, by the annotation. `spec.selector` takes
+    /// precedence.
+    pub selector: Option<Selector>,
+}
+
+// === impl PodSettings ===
+
+impl PodSettings {
+    pub(in crate::settings) fn read(reader: &mut SettingReader<'_>) -> Self {
+        Self { sidecar: reader.read(&SIDECAR, None), selector: reader.read(&SELECTOR, None) }
+    }
+}

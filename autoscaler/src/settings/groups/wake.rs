@@ -1,0 +1,151 @@
+//! Settings of wakes: which requests start them, how long requests wait, and how long pods may take.
+
+use std::time::Duration;
+
+use crate::settings::formats::{
+    BOOLEAN, HOUR, WITHIN_AN_HOUR, duration, is_whole, not_shown, shown_duration, size,
+};
+use crate::settings::reader::SettingReader;
+use crate::settings::setting::{Format, Setting, entry};
+use crate::settings::values::no_wake::NoWakeRules;
+use crate::settings::values::no_wake_response::NoWakeResponse;
+
+const PROGRESS_DEADLINE: Setting<Duration> = Setting {
+    key: None,
+    annotation: entry(
+        "progress-deadline",
+        &Format {
+            words: "whole seconds, longer than 0s",
+            parse: |text| duration(text, |d| !d.is_zero() && is_whole(d)),
+            print: shown_duration,
+        },
+    ),
+    default: Duration::from_secs(600),
+    meaning: "How long pods may take to become ready; after it, and 30 s more, the workload returns to zero.",
+    when: "Set it to more than the app's slowest start, if that is above ten minutes.",
+};
+
+const START_PATIENCE: Setting<Duration> = Setting {
+    key: entry("start-patience", &WITHIN_AN_HOUR),
+    annotation: entry("start-patience", &WITHIN_AN_HOUR),
+    // Longer than a first image pull or a transient crash, shorter than client timeouts.
+    default: Duration::from_secs(10),
+    meaning: "How long pods may fail to start before activators refuse requests instead of holding them.",
+    when: "Set it to more for an app that crashes a few times before it starts, as while it waits for a \
+           database.",
+};
+
+const UNSCHEDULABLE_PATIENCE: Setting<Duration> = Setting {
+    key: entry("unschedulable-patience", &WITHIN_AN_HOUR),
+    annotation: entry("unschedulable-patience", &WITHIN_AN_HOUR),
+    // About the time that a new node takes. Requests that wait for a node also need a longer wake
+    // timeout.
+    default: Duration::from_secs(60),
+    meaning: "start-patience for pods that fit on no node or are on one that does not respond; longer, \
+              because a new node may be starting.",
+    when: "Set it where nodes are made on demand, to more than that takes.",
+};
+
+const TIMEOUT: Setting<Option<Duration>> = Setting {
+    key: None,
+    annotation: entry(
+        "wake-timeout",
+        &Format {
+            words: "whole seconds from 1s to 1h",
+            parse: |text| {
+                let is_timeout = |d| (Duration::from_secs(1)..=HOUR).contains(&d) && is_whole(d);
+                duration(text, is_timeout).map(Some)
+            },
+            print: not_shown,
+        },
+    ),
+    default: None,
+    meaning: "How long activators hold a request for a pod. Default: the flag of the activators.",
+    when: "Set it to more than the app's slowest start, if that is above a minute.",
+};
+
+const QUEUE_DEPTH: Setting<Option<u32>> = Setting {
+    key: None,
+    annotation: entry(
+        "wake-queue-depth",
+        &Format {
+            words: "a whole number from 1 to 2147483647",
+            parse: |text| size(text, 1).map(Some),
+            print: not_shown,
+        },
+    ),
+    default: None,
+    meaning: "Requests that each activator may hold for the workload. Default: the flag of the activators.",
+    when: "Set it to more where requests get 503 QueueFull, to less where they should fail sooner.",
+};
+
+/// The requests that do not wake a workload.
+pub(crate) const NO_WAKE: Setting<NoWakeRules> = Setting {
+    key: None,
+    annotation: entry("no-wake", &NoWakeRules::FORMAT),
+    default: NoWakeRules::NONE,
+    meaning: "Requests that neither wake the workload nor count as load, such as those of uptime monitors. \
+              The pods need the same annotation.",
+    when: "Set it where a monitor or a scanner keeps the workload from zero.",
+};
+
+const NO_WAKE_RESPONSE: Setting<NoWakeResponse> = Setting {
+    key: None,
+    annotation: entry("no-wake-response", &NoWakeResponse::FORMAT),
+    default: NoWakeResponse::ASLEEP,
+    meaning: "What the requests of no-wake get while there is no pod.",
+    when: "Set it where a monitor expects another status or text.",
+};
+
+/// Whether browsers get a page.
+pub(crate) const WAITING_PAGE: Setting<bool> = Setting {
+    key: None,
+    annotation: entry("waiting-page", &BOOLEAN),
+    default: false,
+    meaning: "Whether a browser gets a page while the workload starts, which opens the app when it responds.",
+    when: "Set it for an app that people open in a browser, and that takes seconds to start.",
+};
+
+/// Wakes, and pods that start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WakeSettings {
+    /// How long pods may take to become ready before the workload returns to zero. Whole seconds,
+    /// above 0.
+    pub progress_deadline: Duration,
+    /// How long pods may fail to start before activators reject requests.
+    pub start_patience: Duration,
+    /// `start_patience` for pods that fit on no node, as a new node may be starting, and for pods
+    /// on a node that does not respond.
+    pub unschedulable_patience: Duration,
+    /// How long activators hold a request; `None` for the flag of the activators. Whole seconds,
+    /// 1 s to 1 h.
+    pub timeout: Option<Duration>,
+    /// Requests that each activator may hold; `None` for the flag of the activators. 1 or more.
+    pub queue_depth: Option<u32>,
+    /// Requests that neither wake the workload nor count as load, by the annotation.
+    /// `spec.noWake` takes precedence.
+    pub no_wake: NoWakeRules,
+    /// What these requests get while there is no pod.
+    pub no_wake_response: NoWakeResponse,
+    /// Whether browsers get a page while there is no pod, by the annotation. `spec.waitingPage`
+    /// takes precedence.
+    pub waiting_page: bool,
+}
+
+// === impl WakeSettings ===
+
+impl WakeSettings {
+    pub(in crate::settings) fn read(reader: &mut SettingReader<'_>, cluster: Option<&Self>) -> Self {
+        let unschedulable = cluster.map(|it| it.unschedulable_patience);
+        Self {
+            progress_deadline: reader.read(&PROGRESS_DEADLINE, None),
+            start_patience: reader.read(&START_PATIENCE, cluster.map(|it| it.start_patience)),
+            unschedulable_patience: reader.read(&UNSCHEDULABLE_PATIENCE, unschedulable),
+            timeout: reader.read(&TIMEOUT, None),
+            queue_depth: reader.read(&QUEUE_DEPTH, None),
+            no_wake: reader.read(&NO_WAKE, None),
+            no_wake_response: reader.read(&NO_WAKE_RESPONSE, None),
+            waiting_page: reader.read(&WAITING_PAGE, None),
+        }
+    }
+}
