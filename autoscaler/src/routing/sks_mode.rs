@@ -63,6 +63,10 @@ pub fn in_force(wanted: SksMode, ready_pods: u32, activators: u32) -> SksMode {
     }
 }
 
+/// Concurrent requests that count as one activator's share. Knative's default, which has no setting
+/// here: the number only divides a workload among activators, and each of them serves far more.
+const ACTIVATOR_CAPACITY: f64 = 100.0;
+
 /// Number of activators for the capacity of the ready pods plus the target burst capacity.
 ///
 /// `pod_capacity` is the total capacity of one pod, not its target.
@@ -74,7 +78,7 @@ pub fn number_of_activators(ready_pods: u32, pod_capacity: f64, settings: &Setti
     };
     let carried = f64::from(ready_pods) * pod_capacity + spare;
     // `as` saturates, and turns NaN into 0.
-    ((carried / settings.target.activator_capacity).ceil() as u32).max(FEWEST_ACTIVATORS)
+    ((carried / ACTIVATOR_CAPACITY).ceil() as u32).max(FEWEST_ACTIVATORS)
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@
 //! ConfigMap, because its other values may depend on that key. The last valid ConfigMap then stays
 //! in effect.
 //!
-//! Unrecognized keys are ignored, as in Knative. The panic window is at least one bucket (1 s), as in
-//! Knative.
+//! As in Knative, unrecognized keys are ignored, and the panic window is at least one bucket (1 s).
 
 use std::collections::BTreeMap;
 

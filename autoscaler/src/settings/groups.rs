@@ -1,4 +1,5 @@
-//! All settings, each declared beside the group of [`Settings`](crate::settings::Settings) that has it.
+//! All settings, each declared beside the group of [`Settings`](crate::settings::Settings) that has
+//! its field.
 //!
 //! A group is a file with the declarations, a struct with a field for each, and its `read`, which
 //! both the ConfigMap and the annotations of a workload go through. A new setting changes one of

@@ -10,7 +10,7 @@
 //! because the HPA scales up to its own maximum in any case.
 
 use super::config::AutoscalerConfig;
-use super::groups::scale::{ACTIVATION, INITIAL, MAX, MIN, ScaleSettings};
+use super::groups::scale::{ACTIVATION, MAX, MIN, ScaleSettings};
 use super::reader::{SettingError, SettingReader};
 use super::setting::Setting;
 
@@ -54,7 +54,6 @@ pub(super) fn resolve(
     let max = within_limit(reader, config, max, given.limited);
     let (min, max) = resolve_conflicts(reader, config, min, max);
     check_activation(scale, reader, &min, &max);
-    check_initial(scale, reader, config);
     (scale.min, scale.max) = (min.value, max.value);
 }
 
@@ -141,15 +140,6 @@ fn check_activation(
     };
     reader.push_error(SettingError::new(reader.name(&ACTIVATION), pods, words));
     scale.activation = ACTIVATION.default;
-}
-
-fn check_initial(scale: &mut ScaleSettings, reader: &mut SettingReader<'_>, config: &AutoscalerConfig) {
-    if scale.initial > 0 || config.limits.allow_zero_initial || !reader.has_value(&INITIAL) {
-        return;
-    }
-    let words = "1 or more while the cluster's allow-zero-initial-scale is false";
-    reader.push_error(SettingError::new(reader.name(&INITIAL), 0, words));
-    scale.initial = config.defaults.scale.initial;
 }
 
 #[cfg(test)]

@@ -28,7 +28,6 @@ fn resolved(annotations: &[(&str, &str)], retention: Duration) -> Settings {
     config.defaults.window.stable = Duration::from_secs(300);
     config.defaults.zero.grace_period = Duration::from_secs(60);
     config.defaults.zero.pod_retention = retention;
-    config.limits.allow_zero_initial = true;
     let annotations = annotations.iter().map(|(k, v)| (format!("{GROUP}/{k}"), (*v).to_owned())).collect();
     let (settings, errors) = Settings::resolve(&config, &annotations);
     assert_eq!(errors, []);

@@ -28,15 +28,12 @@ fn error_texts(pairs: &[(&str, &str)]) -> Vec<String> {
 fn empty_config_map_has_the_defaults_of_knative() {
     let config = parsed(&[]);
     assert_eq!(config, AutoscalerConfig::default());
-    assert!(config.defaults.zero.enabled && !config.limits.allow_zero_initial);
+    assert!(config.defaults.zero.enabled);
     assert_eq!((config.defaults.scale.max_up_rate, config.defaults.scale.max_down_rate), (1000.0, 2.0));
     assert_eq!(config.defaults.target.default_concurrency_utilization, 0.7);
     assert_eq!(config.defaults.target.default_concurrency, 100.0);
     assert_eq!(config.defaults.target.default_requests_per_second, 200.0);
-    assert_eq!(
-        (config.defaults.target.burst_capacity.value(), config.defaults.target.activator_capacity),
-        (211.0, 100.0)
-    );
+    assert_eq!(config.defaults.target.burst_capacity.value(), 211.0);
     assert_eq!(
         (config.defaults.window.panic_percentage, config.defaults.window.panic_threshold_percentage),
         (10.0, 200.0)
@@ -75,11 +72,9 @@ fn parses_every_key() {
         ("unknown", "2s"),
         ("panic-window-percentage", "20"),
         ("panic-threshold-percentage", "300"),
-        ("activator-capacity", "905"),
         ("scale-to-zero-pod-retention-period", "2m3s"),
         ("scale-to-zero-grace-period", "33s"),
         ("enable-scale-to-zero", "false"),
-        ("allow-zero-initial-scale", "true"),
         ("initial-scale", "0"),
         ("min-scale", "1"),
         ("max-scale", "10"),
@@ -91,7 +86,6 @@ fn parses_every_key() {
     ]);
     let mut expected = AutoscalerConfig::default();
     expected.defaults.zero.enabled = false;
-    expected.limits.allow_zero_initial = true;
     expected.defaults.scale.max_up_rate = 1.01;
     expected.defaults.scale.max_down_rate = 3.0;
     expected.defaults.target.default_concurrency_utilization = 0.71;
@@ -101,7 +95,6 @@ fn parses_every_key() {
     expected.defaults.window.stable = Duration::from_secs(300);
     expected.defaults.window.panic_percentage = 20.0;
     expected.defaults.window.panic_threshold_percentage = 300.0;
-    expected.defaults.target.activator_capacity = 905.0;
     expected.defaults.scale.initial = 0;
     expected.defaults.scale.min = 1;
     expected.defaults.scale.max = 10;
@@ -134,7 +127,6 @@ fn accepts_values_at_the_bounds() {
         // In Knative, only the annotation of the threshold has bounds.
         ("panic-threshold-percentage", "5"),
         ("panic-threshold-percentage", "10009"),
-        ("activator-capacity", "1"),
         ("scale-to-zero-grace-period", "1ns"),
         ("scale-to-zero-pod-retention-period", "0"),
         ("scale-to-zero-pod-retention-period", "1.5s"),
@@ -187,7 +179,6 @@ fn error_names_key_value_and_bound() {
         ("container-concurrency-target-default", "0", "above 0"),
         ("requests-per-second-target-default", "-5.25", "0.01 or more"),
         ("requests-per-second-target-default", "0.009", "0.01 or more"),
-        ("activator-capacity", "0.95", "1 or more"),
         ("panic-window-percentage", "0.1", "1 to 100"),
         ("panic-window-percentage", "110", "1 to 100"),
         ("panic-threshold-percentage", "0", "above 0"),
@@ -197,7 +188,6 @@ fn error_names_key_value_and_bound() {
         ("max-scale", "-1", "a whole number from 0 to 2147483647"),
         ("max-scale", "2147483648", "a whole number from 0 to 2147483647"),
         ("max-scale-limit", "-9", "a whole number from 0 to 2147483647"),
-        ("allow-zero-initial-scale", "invalid", "true or false"),
         ("enable-scale-to-zero", "yes", "true or false"),
         ("learn-target", "apply", "Off, Recommend or Apply"),
         ("learn-target-factor", "0.9", "1 to 16"),
@@ -225,14 +215,6 @@ fn error_of_conflicting_keys_names_both() {
         (
             vec![("container-concurrency-target-default", "0.014")],
             r#"container-concurrency-target-default is "0.014", but must be at least 0.01 after multiplication by container-concurrency-target-percentage, which is 70"#,
-        ),
-        (
-            vec![("allow-zero-initial-scale", "false"), ("initial-scale", "0")],
-            r#"initial-scale is "0", but must be 1 or more while allow-zero-initial-scale is false"#,
-        ),
-        (
-            vec![("initial-scale", "0")],
-            r#"initial-scale is "0", but must be 1 or more while allow-zero-initial-scale is false"#,
         ),
         (
             vec![("max-scale", "10"), ("max-scale-limit", "9")],
@@ -267,7 +249,7 @@ fn reports_all_errors_at_once_without_consequential_errors() {
         ("scale-to-zero-grace-period", "0s"),
         ("min-scale", "4"),
         ("max-scale", "3"),
-        ("initial-scale", "0"),
+        ("initial-scale", "-1"),
     ];
     let named = [
         "enable-scale-to-zero",
@@ -286,10 +268,6 @@ fn reports_all_errors_at_once_without_consequential_errors() {
     );
     assert_eq!(keys(&[("min-scale", "4"), ("max-scale", "-1")]), ["max-scale"]);
     assert_eq!(keys(&[("min-scale", "-4"), ("max-scale", "1")]), ["min-scale"]);
-    assert_eq!(
-        keys(&[("initial-scale", "0"), ("allow-zero-initial-scale", "?")]),
-        ["allow-zero-initial-scale"]
-    );
     assert_eq!(keys(&[("initial-scale", "?")]), ["initial-scale"]);
     let product = [
         ("container-concurrency-target-percentage", "0.00001"),
@@ -305,7 +283,6 @@ fn reports_all_errors_at_once_without_consequential_errors() {
 pub(crate) fn any_data() -> impl Strategy<Value = BTreeMap<String, String>> {
     let keys = prop::sample::select(vec![
         "enable-scale-to-zero",
-        "allow-zero-initial-scale",
         "max-scale-up-rate",
         "max-scale-down-rate",
         "container-concurrency-target-percentage",
@@ -315,7 +292,6 @@ pub(crate) fn any_data() -> impl Strategy<Value = BTreeMap<String, String>> {
         "stable-window",
         "panic-window-percentage",
         "panic-threshold-percentage",
-        "activator-capacity",
         "initial-scale",
         "min-scale",
         "max-scale",
@@ -349,21 +325,21 @@ proptest! {
     #[test]
     fn arbitrary_data_is_within_bounds_or_rejected(data in any_data()) {
         let Ok(config) = AutoscalerConfig::parse(&data) else { return Ok(()) };
-        prop_assert!(config.defaults.scale.max_up_rate > 1.0 && config.defaults.scale.max_up_rate.is_finite());
-        prop_assert!(config.defaults.scale.max_down_rate > 1.0 && config.defaults.scale.max_down_rate.is_finite());
-        let fraction = config.defaults.target.default_concurrency_utilization;
+        let AutoscalerConfig { defaults, limits } = config;
+        let Settings { zero, window, target, learning, scale, .. } = defaults;
+        prop_assert!(scale.max_up_rate > 1.0 && scale.max_up_rate.is_finite());
+        prop_assert!(scale.max_down_rate > 1.0 && scale.max_down_rate.is_finite());
+        let fraction = target.default_concurrency_utilization;
         prop_assert!(fraction > 0.0 && fraction <= 1.0);
-        prop_assert!(fraction * config.defaults.target.default_concurrency >= 0.01);
-        prop_assert!(config.defaults.target.default_requests_per_second >= 0.01);
-        prop_assert!(config.defaults.target.burst_capacity.value() >= 0.0 || config.defaults.target.burst_capacity == BurstCapacity::Always);
-        prop_assert!((6..=3600).contains(&config.defaults.window.stable.as_secs()));
-        prop_assert!((1.0..=100.0).contains(&config.defaults.window.panic_percentage));
-        prop_assert!(config.defaults.target.activator_capacity >= 1.0);
-        prop_assert!((1.0..=16.0).contains(&config.defaults.learning.factor));
-        prop_assert!(config.defaults.scale.initial > 0 || config.limits.allow_zero_initial);
-        prop_assert!(config.defaults.scale.max == 0 || config.defaults.scale.min <= config.defaults.scale.max);
-        prop_assert!(config.limits.max == 0 || (1..=config.limits.max).contains(&config.defaults.scale.max));
-        prop_assert!(config.defaults.zero.grace_period > Duration::ZERO);
-        prop_assert!(config.defaults.scale.down_delay.subsec_nanos() == 0);
+        prop_assert!(fraction * target.default_concurrency >= 0.01);
+        prop_assert!(target.default_requests_per_second >= 0.01);
+        prop_assert!(target.burst_capacity.value() >= 0.0 || target.burst_capacity == BurstCapacity::Always);
+        prop_assert!((6..=3600).contains(&window.stable.as_secs()));
+        prop_assert!((1.0..=100.0).contains(&window.panic_percentage));
+        prop_assert!((1.0..=16.0).contains(&learning.factor));
+        prop_assert!(scale.max == 0 || scale.min <= scale.max);
+        prop_assert!(limits.max == 0 || (1..=limits.max).contains(&scale.max));
+        prop_assert!(zero.grace_period > Duration::ZERO);
+        prop_assert!(scale.down_delay.subsec_nanos() == 0);
     }
 }

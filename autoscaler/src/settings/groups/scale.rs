@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::settings::formats::{
-    BOOLEAN, HOUR, SIZE, duration, is_whole, not_shown, number, shown, shown_duration, size,
+    HOUR, SIZE, duration, is_whole, not_shown, number, shown, shown_duration, size,
 };
 use crate::settings::reader::{SettingError, SettingReader};
 use crate::settings::setting::{Format, Setting, entry};
@@ -81,18 +81,9 @@ pub(in crate::settings) const INITIAL: Setting<u32> = Setting {
     key: entry("initial-scale", &SIZE),
     annotation: entry("initial-scale", &SIZE),
     default: 1,
-    meaning: "Pods that a new workload must reach once before it is scaled down. 0 needs \
-              allow-zero-initial-scale.",
+    meaning: "Pods that a new workload must reach once before it is scaled down. With 0 \
+              it may begin at zero.",
     when: "Set it where the first requests of a new workload need more than one pod.",
-};
-
-/// Whether [`INITIAL`] may be 0.
-pub(in crate::settings) const ALLOW_ZERO_INITIAL: Setting<bool> = Setting {
-    key: entry("allow-zero-initial-scale", &BOOLEAN),
-    annotation: None,
-    default: false,
-    meaning: "Whether initial-scale may be 0, so that a new workload may start at zero.",
-    when: "Set it to true where new workloads need not prove that their pods start.",
 };
 
 /// The smallest size under any load.
@@ -148,8 +139,6 @@ pub struct ScaleSettings {
 pub struct ScaleLimits {
     /// The largest maximum; 0 is no limit.
     pub max: u32,
-    /// Whether the initial size may be 0.
-    pub allow_zero_initial: bool,
 }
 
 // === impl ScaleSettings ===
@@ -173,21 +162,13 @@ impl ScaleSettings {
 
 impl ScaleLimits {
     pub(in crate::settings) fn read(reader: &mut SettingReader<'_>) -> Self {
-        Self {
-            max: reader.read(&MAX_LIMIT, None),
-            allow_zero_initial: reader.read(&ALLOW_ZERO_INITIAL, None),
-        }
+        Self { max: reader.read(&MAX_LIMIT, None) }
     }
 
     /// Reports sizes of the cluster that conflict with these limits, or with each other. A size that
     /// failed to parse has its default here, which could cause a second, misleading error: it is
     /// skipped.
     pub(in crate::settings) fn check(&self, scale: &ScaleSettings, reader: &mut SettingReader<'_>) {
-        let allow = &ALLOW_ZERO_INITIAL;
-        if scale.initial == 0 && !self.allow_zero_initial && !reader.has_error(allow) {
-            let words = format!("1 or more while {} is false", reader.name(allow));
-            reader.push_error(SettingError::new(reader.name(&INITIAL), 0, words));
-        }
         let within_limit = self.max == 0 || (1..=self.max).contains(&scale.max);
         if !within_limit && !reader.has_error(&MAX) {
             let words = format!("from 1 to {}, which is {}", reader.name(&MAX_LIMIT), self.max);

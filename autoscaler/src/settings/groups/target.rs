@@ -119,18 +119,6 @@ const BURST_CAPACITY: Setting<BurstCapacity> = Setting {
     when: "Set it to -1 to let activators queue each burst, to 0 for the shortest path.",
 };
 
-const ACTIVATOR_CAPACITY: Setting<f64> = Setting {
-    key: entry(
-        "activator-capacity",
-        &Format { words: "1 or more", parse: |text| number(text, |v| v >= 1.0), print: shown },
-    ),
-    annotation: None,
-    default: 100.0,
-    meaning: "Capacity of one activator, in concurrent requests; determines how many activators serve a \
-              workload.",
-    when: "Set it to less to spread each workload over more activators.",
-};
-
 /// The load that one pod should carry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetSettings {
@@ -148,8 +136,6 @@ pub struct TargetSettings {
     pub default_requests_per_second: f64,
     /// Spare requests the ready pods should be able to take before the activator leaves the path.
     pub burst_capacity: BurstCapacity,
-    /// Capacity of one activator, in concurrent requests.
-    pub activator_capacity: f64,
 }
 
 // === impl TargetSettings ===
@@ -166,7 +152,6 @@ impl TargetSettings {
             default_concurrency: reader.read(&CONCURRENCY, cluster.map(|it| it.default_concurrency)),
             default_requests_per_second: reader.read(&REQUESTS_PER_SECOND, requests),
             burst_capacity: reader.read(&BURST_CAPACITY, cluster.map(|it| it.burst_capacity)),
-            activator_capacity: reader.read(&ACTIVATOR_CAPACITY, cluster.map(|it| it.activator_capacity)),
         }
     }
 

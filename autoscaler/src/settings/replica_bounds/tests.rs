@@ -81,16 +81,13 @@ fn reports_and_ignores_invalid_bounds() {
         ("min-scale", "foo", whole),
         ("initial-scale", "-1", whole),
         ("initial-scale", "invalid", whole),
-        ("initial-scale", "0", "1 or more while the cluster's allow-zero-initial-scale is false"),
         ("activation-scale", "1", "a whole number from 2 to 2147483647"),
         ("activation-scale", "x", "a whole number from 2 to 2147483647"),
     ] {
         let words = format!("{key} is {value:?}, but must be {bound}");
         assert_eq!(annotated(&[(key, value)]), (UNSET, vec![words]));
     }
-    let mut allowed = AutoscalerConfig::default();
-    allowed.limits.allow_zero_initial = true;
-    let zero = resolved(&[("initial-scale", "0")], &allowed, SpecReplicaBounds::default());
+    let zero = annotated(&[("initial-scale", "0")]);
     assert_eq!(zero, (ReplicaBounds { initial: 0, ..UNSET }, vec![]));
 }
 

@@ -111,7 +111,6 @@ fn config_map_applies_without_annotations() {
     config.defaults.window.stable = Duration::from_secs(30);
     config.defaults.window.panic_percentage = 20.0;
     config.defaults.window.panic_threshold_percentage = 300.0;
-    config.defaults.target.activator_capacity = 50.0;
     config.defaults.scale.initial = 2;
     config.defaults.scale.min = 3;
     config.defaults.scale.max = 4;
@@ -138,7 +137,6 @@ fn config_map_applies_without_annotations() {
     expected.target.default_concurrency = 10.0;
     expected.target.default_requests_per_second = 20.0;
     expected.target.burst_capacity = BurstCapacity::Spare(5.0);
-    expected.target.activator_capacity = 50.0;
     expected.learning.mode = LearnTarget::Off;
     expected.learning.objective = None;
     expected.learning.factor = 2.0;
@@ -363,7 +361,8 @@ proptest! {
             let utilization = settings.utilization(metric);
             prop_assert!(utilization > 0.0 && utilization <= 1.0);
         }
-        prop_assert!(settings.target.burst_capacity.value() >= 0.0 || settings.target.burst_capacity == BurstCapacity::Always);
+        let capacity = settings.target.burst_capacity;
+        prop_assert!(capacity.value() >= 0.0 || capacity == BurstCapacity::Always);
         prop_assert!(settings.scale.max == 0 || settings.scale.min <= settings.scale.max);
         let mut scheduled = settings.clone();
         scheduled.apply_schedule(0);
@@ -373,8 +372,8 @@ proptest! {
         prop_assert!(settings.scale.activation >= 1);
         let activated = settings.scale.activation > 1;
         prop_assert!(!activated || settings.scale.min <= settings.scale.activation);
-        prop_assert!(!activated || settings.scale.max == 0 || settings.scale.activation <= settings.scale.max);
-        prop_assert!(settings.scale.initial > 0 || config.limits.allow_zero_initial);
+        let is_unbounded = settings.scale.max == 0;
+        prop_assert!(!activated || is_unbounded || settings.scale.activation <= settings.scale.max);
         prop_assert!(settings.wake.progress_deadline >= Duration::from_secs(1));
         prop_assert!(settings.zero.grace_period > Duration::ZERO);
         let unlimited = config.limits.max == 0 || (sizes.max.is_some() && !sizes.limited);

@@ -63,8 +63,7 @@ fn sks(mode: &str, proxied_for: Option<i64>) -> ServerlessService {
 }
 
 fn settings(autoscaler: &PodAutoscaler) -> Settings {
-    let mut config = AutoscalerConfig::default();
-    config.limits.allow_zero_initial = true;
+    let config = AutoscalerConfig::default();
     let (settings, errors) = autoscaler.spec.settings(&config, autoscaler.annotations());
     assert_eq!(errors, []);
     settings

@@ -274,8 +274,8 @@ impl Scenario {
     }
 
     /// A cluster-wide setting as the first process has it.
-    pub(crate) fn activator_capacity(&self) -> f64 {
-        self.zero_scalers[0].context.config().defaults.target.activator_capacity
+    pub(crate) fn requests_per_second_target_default(&self) -> f64 {
+        self.zero_scalers[0].context.config().defaults.target.default_requests_per_second
     }
 
     /// Wall-clock time that advances with the paused clock.
