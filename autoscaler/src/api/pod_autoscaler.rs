@@ -109,13 +109,13 @@ pub struct PodAutoscalerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024), extend("description" = SCHEDULE.field_description()))]
     pub schedule: Option<String>,
-    /// Minimum number of replicas above zero. At least 1, also with `scaleToZero`. Default: the
-    /// annotation `min-scale`, else the ConfigMap.
+    /// Minimum number of replicas above zero. At least 1, also with `scaleToZero`. Default:
+    /// `min-scale` of the ConfigMap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2_147_483_647))]
     pub min_replicas: Option<i32>,
-    /// Maximum number of replicas. Default: the annotation `max-scale`, else the ConfigMap, in
-    /// both of which 0 means no maximum.
+    /// Maximum number of replicas. Default: `max-scale` of the ConfigMap, in which 0 means no
+    /// maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2_147_483_647))]
     pub max_replicas: Option<i32>,
@@ -338,10 +338,10 @@ mod tests {
     fn omitted_spec_fields_come_from_annotations_and_config_map() {
         let mut config = AutoscalerConfig::default();
         config.defaults.scale.max = 9;
-        let given = annotations(&[("metric", "rps"), ("target", "300"), ("min-scale", "2")]);
+        let given = annotations(&[("metric", "rps"), ("target", "300")]);
         let (settings, errors) = spec(json!({})).settings(&config, &given);
         assert_eq!(errors, []);
-        assert_eq!((settings.scale.min, settings.scale.max), (2, 9));
+        assert_eq!((settings.scale.min, settings.scale.max), (0, 9));
         assert_eq!(spec(json!({})).metric_name(&settings), MetricName::RequestsPerSecond);
         assert_eq!(spec(json!({})).target(&settings), Ok(MetricTarget { target: 210.0, total: 300.0 }));
         let (settings, _) = spec(json!({})).settings(&AutoscalerConfig::default(), &BTreeMap::new());
@@ -351,8 +351,7 @@ mod tests {
 
     #[test]
     fn spec_takes_precedence_over_annotations() {
-        let given =
-            annotations(&[("metric", "rps"), ("target", "300"), ("min-scale", "2"), ("max-scale", "3")]);
+        let given = annotations(&[("metric", "rps"), ("target", "300")]);
         let spec = spec(json!({"metric": "concurrency", "target": "7", "minReplicas": 4, "maxReplicas": 50}));
         let (settings, errors) = spec.settings(&AutoscalerConfig::default(), &given);
         assert_eq!(errors, []);

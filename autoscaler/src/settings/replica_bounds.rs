@@ -1,12 +1,12 @@
-//! Replica bounds of a workload, from its spec, its annotations and the ConfigMap, in this order.
+//! Replica bounds of a workload, from its spec, else from the ConfigMap.
 //!
 //! ```text
 //!  max-scale-limit ─► max ─► min ≤ max ─► min ≤ activation ≤ max
 //! ```
 //!
 //! Input: the reader of annotations, the ConfigMap, and the bounds of the spec. Output: consistent
-//! bounds of [`Settings`](super::Settings). If two bounds conflict, the error names both, and the
-//! one of lower precedence is ignored. `max-scale-limit` does not apply to bounds of an HPA,
+//! bounds of [`Settings`](super::Settings). If two bounds conflict, the error names both, and that
+//! of the spec is ignored. `max-scale-limit` does not apply to bounds of an HPA,
 //! because the HPA scales up to its own maximum in any case.
 
 use super::config::AutoscalerConfig;
@@ -14,7 +14,7 @@ use super::groups::scale::{ACTIVATION, MAX, MIN, ScaleSettings};
 use super::reader::{SettingError, SettingReader};
 use super::setting::Setting;
 
-/// Replica bounds of a workload's spec. They take precedence over annotations.
+/// Replica bounds of a workload's spec. They take precedence over the ConfigMap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpecReplicaBounds {
     /// Minimum replicas above zero.
@@ -39,7 +39,6 @@ struct BoundCandidate {
 enum BoundSource {
     Cluster,
     Spec,
-    Annotation,
 }
 
 /// Replaces the sizes that were read by those in effect. Errors are added to the reader.
@@ -49,29 +48,19 @@ pub(super) fn resolve(
     config: &AutoscalerConfig,
     given: SpecReplicaBounds,
 ) {
-    let min = candidate(reader, &MIN, scale.min, given.min, "spec.minReplicas");
-    let max = candidate(reader, &MAX, scale.max, given.max, "spec.maxReplicas");
+    let min = candidate(&MIN, scale.min, given.min, "spec.minReplicas");
+    let max = candidate(&MAX, scale.max, given.max, "spec.maxReplicas");
     let max = within_limit(reader, config, max, given.limited);
     let (min, max) = resolve_conflicts(reader, config, min, max);
     check_activation(scale, reader, &min, &max);
     (scale.min, scale.max) = (min.value, max.value);
 }
 
-/// `read` is the value of the annotation, or else of the cluster.
-fn candidate(
-    reader: &SettingReader<'_>,
-    setting: &Setting<u32>,
-    read: u32,
-    spec: Option<u32>,
-    field: &str,
-) -> BoundCandidate {
-    if let Some(value) = spec {
-        return BoundCandidate { value, source: BoundSource::Spec, name: field.to_owned() };
-    }
-    if reader.has_value(setting) {
-        return BoundCandidate { value: read, source: BoundSource::Annotation, name: reader.name(setting) };
-    }
-    of_cluster(setting, read)
+fn candidate(setting: &Setting<u32>, cluster: u32, spec: Option<u32>, field: &str) -> BoundCandidate {
+    spec.map_or_else(
+        || of_cluster(setting, cluster),
+        |value| BoundCandidate { value, source: BoundSource::Spec, name: field.to_owned() },
+    )
 }
 
 fn of_cluster(setting: &Setting<u32>, value: u32) -> BoundCandidate {
@@ -85,7 +74,7 @@ fn within_limit(
     max: BoundCandidate,
     limited: bool,
 ) -> BoundCandidate {
-    let applies = max.source == BoundSource::Annotation || (max.source == BoundSource::Spec && limited);
+    let applies = max.source == BoundSource::Spec && limited;
     let limit = config.limits.max;
     if limit == 0 || !applies || (1..=limit).contains(&max.value) {
         return max;

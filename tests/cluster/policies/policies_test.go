@@ -312,7 +312,7 @@ func TestPodAutoscalerNeedsItsAuthorsRightToScaleTheTarget(t *testing.T) {
 
 	before, after := scaling("apps/v1", "Deployment", 1), scaling("apps/v1", "Deployment", 9)
 	annotated, owned := scaling("apps/v1", "Deployment", 1), scaling("apps/v1", "Deployment", 1)
-	annotated["metadata"] = object{"name": "web", "annotations": object{"autoscaling.rouse.dev/min-scale": "9"}}
+	annotated["metadata"] = object{"name": "web", "annotations": object{"autoscaling.rouse.dev/activation-scale": "9"}}
 	owned["metadata"] = object{"name": "web", "finalizers": []string{"foregroundDeletion"}}
 	right := []string{"apps/deployments/scale"}
 	check(t, policy, false,

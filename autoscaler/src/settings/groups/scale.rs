@@ -52,28 +52,27 @@ const DOWN_DELAY: Setting<Duration> = Setting {
 /// The smallest size above zero.
 pub(in crate::settings) const MIN: Setting<u32> = Setting {
     key: entry("min-scale", &SIZE),
-    annotation: entry("min-scale", &SIZE),
+    annotation: None,
     default: 0,
-    meaning: "Smallest number of pods above zero; 0 is no bound. minReplicas of the HPA or PodAutoscaler \
-              overrides it.",
-    when: "Set it on a PodAutoscaler without minReplicas.",
+    meaning: "Smallest number of pods above zero, for PodAutoscalers without minReplicas; 0 is no bound.",
+    when: "Set it where workloads without an HPA should have more than one pod.",
 };
 
 /// The largest size.
 pub(in crate::settings) const MAX: Setting<u32> = Setting {
     key: entry("max-scale", &SIZE),
-    annotation: entry("max-scale", &SIZE),
+    annotation: None,
     default: 0,
-    meaning: "Largest number of pods; 0 is no bound. maxReplicas of the HPA or PodAutoscaler overrides it.",
-    when: "Set it on a PodAutoscaler without maxReplicas.",
+    meaning: "Largest number of pods, for PodAutoscalers without maxReplicas; 0 is no bound.",
+    when: "Set it to bound workloads without an HPA that name no maximum.",
 };
 
 const MAX_LIMIT: Setting<u32> = Setting {
     key: entry("max-scale-limit", &SIZE),
     annotation: None,
     default: 0,
-    meaning: "Largest max-scale that a workload may set; 0 is no limit. With a limit, max-scale must be set.",
-    when: "Set it to bound what others may scale to without an HPA.",
+    meaning: "Largest maxReplicas that a workload without an HPA may set; 0 is no limit. With a limit, max-scale must be set.",
+    when: "Set it to bound what others may write.",
 };
 
 /// The size that a new workload must reach.

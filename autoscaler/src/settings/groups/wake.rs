@@ -60,7 +60,7 @@ const TIMEOUT: Setting<Option<Duration>> = Setting {
         },
     ),
     default: None,
-    meaning: "How long activators hold a request for a pod. Default: the flag of the activators.",
+    meaning: "How long activators hold a request for a pod. Default: 60s.",
     when: "Set it to more than the app's slowest start, if that is above a minute.",
 };
 
@@ -75,7 +75,7 @@ const QUEUE_DEPTH: Setting<Option<u32>> = Setting {
         },
     ),
     default: None,
-    meaning: "Requests that each activator may hold for the workload. Default: the flag of the activators.",
+    meaning: "Requests that each activator may hold for the workload. Default: 10000.",
     when: "Set it to more where requests get 503 QueueFull, to less where they should fail sooner.",
 };
 
@@ -117,10 +117,9 @@ pub struct WakeSettings {
     /// `start_patience` for pods that fit on no node, as a new node may be starting, and for pods
     /// on a node that does not respond.
     pub unschedulable_patience: Duration,
-    /// How long activators hold a request; `None` for the flag of the activators. Whole seconds,
-    /// 1 s to 1 h.
+    /// How long activators hold a request; `None` for their default. Whole seconds, 1 s to 1 h.
     pub timeout: Option<Duration>,
-    /// Requests that each activator may hold; `None` for the flag of the activators. 1 or more.
+    /// Requests that each activator may hold; `None` for their default. 1 or more.
     pub queue_depth: Option<u32>,
     /// Requests that neither wake the workload nor count as load, by the annotation.
     /// `spec.noWake` takes precedence.

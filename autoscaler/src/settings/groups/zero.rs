@@ -45,7 +45,7 @@ const REACHABILITY: Setting<Reachability> = Setting {
     key: None,
     annotation: entry("reachability", &Reachability::FORMAT),
     default: Reachability::Reachable,
-    meaning: "Whether requests can reach the workload. Unreachable ignores min-scale and allows zero from \
+    meaning: "Whether requests can reach the workload. Unreachable ignores minReplicas and allows zero from \
               any size.",
     when: "Set it to retire a workload, such as the old half of a blue-green pair.",
 };

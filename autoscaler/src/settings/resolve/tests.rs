@@ -34,8 +34,6 @@ fn annotations_override_the_config_map() {
         ("target", "11"),
         ("target-utilization-percentage", "80"),
         ("target-burst-capacity", "0"),
-        ("min-scale", "2"),
-        ("max-scale", "8"),
         ("initial-scale", "4"),
         ("activation-scale", "3"),
         ("scale-down-delay", "21m31s"),
@@ -66,8 +64,6 @@ fn annotations_override_the_config_map() {
     expected.target.capacity = Some(11.0);
     expected.target.utilization = Some(0.8);
     expected.target.burst_capacity = BurstCapacity::Never;
-    expected.scale.min = 2;
-    expected.scale.max = 8;
     expected.scale.initial = 4;
     expected.scale.activation = 3;
     expected.scale.down_delay = Duration::from_secs(1291);
@@ -274,29 +270,33 @@ fn reports_all_invalid_annotations_and_applies_the_valid_ones() {
     let (settings, errors) = resolved(&[
         ("panic-threshold-percentage", "fifty"),
         ("panic-window-percentage", "-11"),
-        ("min-scale", "-4"),
-        ("max-scale", "never"),
+        ("initial-scale", "-4"),
+        ("activation-scale", "never"),
         ("window", "7s"),
     ]);
     let keys: Vec<_> = errors.iter().map(|e| e.key.rsplit('/').next().unwrap_or_default()).collect();
-    assert_eq!(keys, ["panic-window-percentage", "panic-threshold-percentage", "min-scale", "max-scale"]);
+    assert_eq!(
+        keys,
+        ["panic-window-percentage", "panic-threshold-percentage", "initial-scale", "activation-scale"]
+    );
     assert_eq!(settings, accepted(&[("window", "7s")]));
 }
 
 #[test]
 fn schedule_raises_the_smallest_size_within_the_largest() {
-    let of = |annotations: &[(&str, &str)]| {
+    let of = |annotations: &[(&str, &str)], min: u32, max: u32| {
         let mut settings = accepted(annotations);
+        (settings.scale.min, settings.scale.max) = (min, max);
         let scheduled = settings.apply_schedule(0).map(|scheduled| scheduled.minimum);
         (scheduled, settings.scale.min)
     };
     let daily = ("schedule", "00:00-24:00: 5");
-    assert_eq!(of(&[("min-scale", "2")]), (None, 2));
-    assert_eq!(of(&[daily]), (Some(5), 5));
-    assert_eq!(of(&[daily, ("min-scale", "7")]), (Some(5), 7));
-    assert_eq!(of(&[daily, ("max-scale", "3")]), (Some(3), 3));
-    assert_eq!(of(&[daily, ("reachability", "Unreachable")]), (None, 0));
-    assert_eq!(of(&[("schedule", "12:00-13:00: 5")]), (Some(0), 0));
+    assert_eq!(of(&[], 2, 0), (None, 2));
+    assert_eq!(of(&[daily], 0, 0), (Some(5), 5));
+    assert_eq!(of(&[daily], 7, 0), (Some(5), 7));
+    assert_eq!(of(&[daily], 0, 3), (Some(3), 3));
+    assert_eq!(of(&[daily, ("reachability", "Unreachable")], 0, 0), (None, 0));
+    assert_eq!(of(&[("schedule", "12:00-13:00: 5")], 0, 0), (Some(0), 0));
 }
 
 fn any_annotations() -> impl Strategy<Value = BTreeMap<String, String>> {
@@ -308,8 +308,6 @@ fn any_annotations() -> impl Strategy<Value = BTreeMap<String, String>> {
         "target",
         "target-utilization-percentage",
         "target-burst-capacity",
-        "min-scale",
-        "max-scale",
         "initial-scale",
         "activation-scale",
         "scale-down-delay",

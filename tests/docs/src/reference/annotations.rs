@@ -22,14 +22,14 @@ An invalid annotation is reported by an event and a condition that name key, val
 the cluster's value stays in force. Durations are written `1m30s` or `500ms`. Values are strings:
 quote numbers.
 
-The HPA's own metric, `averageValue` and bounds override the annotations `metric`, `target`,
-`min-scale` and `max-scale`. These count where there is no HPA, or where it has `desired-replicas`
-and so gives no target. With an HPA, `target-utilization-percentage` is the share of a pod's
-capacity that `averageValue` is.
+The HPA's own metric and `averageValue` override the annotations `metric` and `target`. These count
+where there is no HPA, or where it has `desired-replicas` and so gives no target. With an HPA,
+`target-utilization-percentage` is the share of a pod's capacity that `averageValue` is. Bounds are
+`minReplicas` and `maxReplicas` of the HPA or the PodAutoscaler.
 
 A PodAutoscaler has fields that override annotations of the same meaning: `scaleToZero`,
-`containerConcurrency`, `service`, `metric`, `target`, `minReplicas`, `maxReplicas`, `sidecar`,
-`selector`, `noWake`, `waitingPage` and `schedule`.
+`containerConcurrency`, `service`, `metric`, `target`, `sidecar`, `selector`, `noWake`,
+`waitingPage` and `schedule`.
 
 ## Annotations to begin with
 
@@ -56,8 +56,7 @@ const OTHERS: &str = "
 const NOTES: &str = "
 Notes:
 
-- `wake-timeout`: the activators' default is 60 s. Set it to more than the app's slowest start;
-  clients must wait as long. `wake-queue-depth`: their default is 10000.
+- `wake-timeout`: clients must wait as long.
 - `unschedulable-patience`: where nodes are made on demand, set it and `wake-timeout` to longer than
   that takes. See [when no pod can start](../concepts.md#when-no-pod-can-start).
 - `initial-scale`: with an HPA it is the size of a new workload's first wake. [Without an
@@ -65,7 +64,7 @@ Notes:
 - `scale-down-delay`: for a load that varies around a whole number of pods. The HPA needs no
   `stabilizationWindowSeconds` for it.
 - `reachability`: `Unreachable` retires a workload, such as the old half of a blue-green pair. It
-  goes to zero from any size, without `scale-to-zero` as well; `min-scale`, `initial-scale`,
+  goes to zero from any size, without `scale-to-zero` as well; `minReplicas`, `initial-scale`,
   retention, delay and `max-scale-down-rate` no longer apply. Requests that still arrive are served.
 - `learn-target`: see [learn the target](../howto/learn-target.md). Write `\"Off\"` with quotes. A
   workload on requests per second learns none. `learn-target-factor` has no effect without a target

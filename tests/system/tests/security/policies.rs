@@ -212,8 +212,9 @@ async fn pod_autoscaler_needs_the_right_to_scale_its_target() -> Result<()> {
     let roles: Api<Role> = namespace.api();
     roles.delete("scales", &DeleteParams::default()).await?;
     wait::until("the right to be withdrawn", SOON, || async {
-        let patch =
-            Patch::Merge(json!({"metadata": {"annotations": {"autoscaling.rouse.dev/min-scale": "2"}}}));
+        let patch = Patch::Merge(
+            json!({"metadata": {"annotations": {"autoscaling.rouse.dev/activation-scale": "2"}}}),
+        );
         let changed = autoscalers.patch("target", &PatchParams::default(), &patch).await;
         if changed.is_err() {
             return Ok(Some(()));

@@ -87,7 +87,7 @@ fn takes_target_of_desired_replicas_from_annotations() {
 #[test]
 fn prefers_hpa_fields_over_annotations() {
     let mut hpa = hpa();
-    for (key, value) in [("min-scale", "7"), ("max-scale", "3"), ("target", "5"), ("metric", "rps")] {
+    for (key, value) in [("target", "5"), ("metric", "rps")] {
         hpa["metadata"]["annotations"][format!("autoscaling.rouse.dev/{key}")] = json!(value);
     }
     let accepted = accepted(hpa);

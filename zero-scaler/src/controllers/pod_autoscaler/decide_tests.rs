@@ -525,21 +525,20 @@ fn status_is_stable_without_changes() {
 }
 
 #[test]
-fn takes_bounds_from_annotations_if_spec_has_none() {
-    let written = |annotations: &[(&str, &str)], desired, replicas| {
+fn writes_sizes_within_the_bounds_of_the_spec() {
+    let written = |min: Option<i32>, max: Option<i32>, desired, replicas| {
         let observed = observed(replicas, &[at("Active", "True", "PodsReady", 600), initialized()]);
         let mut observed = edited(direct(observed), |autoscaler| {
-            (autoscaler.spec.min_replicas, autoscaler.spec.max_replicas) = (None, None);
-            annotations.iter().for_each(|(key, value)| annotate(autoscaler, key, value));
+            (autoscaler.spec.min_replicas, autoscaler.spec.max_replicas) = (min, max);
         });
         observed.decision = Some(decision(desired, None));
         decide(&observed, None).write
     };
     // Z24
-    assert_eq!(written(&[("max-scale", "8")], 10, 1), write(8, WriteCause::Direct));
-    assert_eq!(written(&[], 5000, 1), write(5000, WriteCause::Direct));
-    assert_eq!(written(&[("min-scale", "3")], 1, 5), write(3, WriteCause::Direct));
-    assert_eq!(written(&[], 0, 5), write(1, WriteCause::Direct));
+    assert_eq!(written(None, Some(8), 10, 1), write(8, WriteCause::Direct));
+    assert_eq!(written(None, None, 5000, 1), write(5000, WriteCause::Direct));
+    assert_eq!(written(Some(3), None, 1, 5), write(3, WriteCause::Direct));
+    assert_eq!(written(None, None, 0, 5), write(1, WriteCause::Direct));
 }
 
 /// Rows of Knative's scaler_test.go that end in a size.
