@@ -72,7 +72,7 @@ pub struct ServerlessServiceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3600))]
     pub wake_timeout_seconds: Option<u32>,
-    /// Number of requests that each activator may hold. Default: the flag of the activators.
+    /// Number of requests that each activator may hold. Default: 10000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2_147_483_647))]
     pub wake_queue_depth: Option<u32>,
