@@ -67,8 +67,7 @@ pub struct ServerlessServiceSpec {
     /// instead of waking the workload.
     #[serde(default)]
     pub paused: bool,
-    /// How long activators hold a request for a pod, in seconds. Default: the flag of the
-    /// activators.
+    /// How long activators hold a request for a pod, in seconds. Default: 60.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3600))]
     pub wake_timeout_seconds: Option<u32>,
