@@ -44,7 +44,6 @@ impl AutoscalerConfig {
         if errors.is_empty() { Ok(config) } else { Err(errors) }
     }
 
-    /// Reads each setting.
     pub(super) fn read(reader: &mut SettingReader<'_>) -> Self {
         Self { defaults: Settings::read(reader, None), limits: ScaleLimits::read(reader) }
     }

@@ -1,7 +1,7 @@
 //! Durations in Go's text form, which Knative's settings use: `90s`, `1m30s`, `1.5h`, `250ms`, `0`.
 //!
-//! Values are exact to the nanosecond; fractions of a nanosecond are truncated. The maximum is that
-//! of Go, about 292 years.
+//! Values are exact to the nanosecond; fractions of a nanosecond are truncated. The maximum is
+//! Go's, about 292 years.
 
 use std::time::Duration;
 

@@ -19,7 +19,7 @@ use super::setting::Setting;
 pub struct SpecReplicaBounds {
     /// Minimum replicas above zero.
     pub min: Option<u32>,
-    /// Maximum replicas; 0 is no bound.
+    /// Maximum replicas; 0 means no bound.
     pub max: Option<u32>,
     /// Whether `max-scale-limit` applies to `max`.
     pub limited: bool,

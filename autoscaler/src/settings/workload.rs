@@ -35,7 +35,6 @@ pub struct Settings {
     pub learning: LearningSettings,
     /// Its sizes, and how fast they change.
     pub scale: ScaleSettings,
-    /// Its wakes.
     pub wake: WakeSettings,
     /// Timeouts of requests to pods without a sidecar.
     pub timeouts: TimeoutSettings,
@@ -81,8 +80,8 @@ impl Settings {
         Some(schedule.at_most(self.scale.max))
     }
 
-    /// Raises the smallest size to that of the schedule at `now`, in Unix milliseconds, which is
-    /// returned.
+    /// Raises the smallest size to the schedule's at `now`, in Unix milliseconds, and returns the
+    /// schedule's.
     pub fn apply_schedule(&mut self, now: i64) -> Option<ScheduledMinimum> {
         let scheduled = self.schedule_in_force()?.at(now);
         self.scale.min = self.scale.min.max(scheduled.minimum);

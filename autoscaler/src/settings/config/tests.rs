@@ -16,7 +16,6 @@ fn parsed(pairs: &[(&str, &str)]) -> AutoscalerConfig {
     AutoscalerConfig::parse(&data(pairs)).unwrap()
 }
 
-/// Texts of all errors.
 fn error_texts(pairs: &[(&str, &str)]) -> Vec<String> {
     match AutoscalerConfig::parse(&data(pairs)) {
         Ok(config) => panic!("{pairs:?} was accepted: {config:?}"),

@@ -8,7 +8,6 @@ use crate::settings::values::learn_target::LearnTarget;
 
 /// Largest factor between the user's target and the learned one.
 pub const MOST_LEARNING_FACTOR: f64 = 16.0;
-/// Default of that factor.
 pub const LEARNING_FACTOR_DEFAULT: f64 = 4.0;
 
 const MODE: Setting<LearnTarget> = Setting {

@@ -54,7 +54,7 @@ pub(in crate::settings) const MIN: Setting<u32> = Setting {
     key: entry("min-scale", &SIZE),
     annotation: None,
     default: 0,
-    meaning: "Smallest number of pods above zero, for PodAutoscalers without minReplicas; 0 is no bound.",
+    meaning: "Smallest number of pods above zero, for PodAutoscalers without minReplicas; 0 means no bound.",
     when: "Set it where workloads without an HPA should have more than one pod.",
 };
 
@@ -63,7 +63,7 @@ pub(in crate::settings) const MAX: Setting<u32> = Setting {
     key: entry("max-scale", &SIZE),
     annotation: None,
     default: 0,
-    meaning: "Largest number of pods, for PodAutoscalers without maxReplicas; 0 is no bound.",
+    meaning: "Largest number of pods, for PodAutoscalers without maxReplicas; 0 means no bound.",
     when: "Set it to bound workloads without an HPA that name no maximum.",
 };
 
@@ -71,7 +71,7 @@ const MAX_LIMIT: Setting<u32> = Setting {
     key: entry("max-scale-limit", &SIZE),
     annotation: None,
     default: 0,
-    meaning: "Largest maxReplicas that a workload without an HPA may set; 0 is no limit. With a limit, max-scale must be set.",
+    meaning: "Largest maxReplicas that a workload without an HPA may set; 0 means no limit. With a limit, max-scale must be set.",
     when: "Set it to bound what others may write.",
 };
 
@@ -120,9 +120,9 @@ pub struct ScaleSettings {
     pub max_down_rate: f64,
     /// How long the largest decision is held before a smaller one takes effect.
     pub down_delay: Duration,
-    /// Minimum replicas above zero; 0 is no bound. At most `max`, unless that is 0.
+    /// Minimum replicas above zero; 0 means no bound. At most `max`, unless that is 0.
     pub min: u32,
-    /// Maximum replicas; 0 is no bound.
+    /// Maximum replicas; 0 means no bound.
     pub max: u32,
     /// Replicas that a new workload must reach once.
     pub initial: u32,
@@ -136,7 +136,7 @@ pub struct ScaleSettings {
 /// What workloads may set; for the whole cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScaleLimits {
-    /// The largest maximum; 0 is no limit.
+    /// The largest maximum; 0 means no limit.
     pub max: u32,
 }
 

@@ -21,7 +21,7 @@ const TOTAL: Setting<Duration> = Setting {
     // The queue-proxy's, as the next two.
     default: Duration::from_secs(300),
     meaning: "Without a sidecar: longest time of a request, from when it is sent to a pod to the end of its \
-              response. 0 is none.",
+              response. 0 means no timeout.",
     when: "Set it to more than the longest stream or upload.",
 };
 
@@ -30,7 +30,7 @@ const RESPONSE_START: Setting<Duration> = Setting {
     annotation: entry("response-start-timeout", &TIMEOUT),
     default: Duration::from_secs(300),
     meaning: "Without a sidecar: longest time from when a request is sent to a pod until its response \
-              begins, if less than timeout. 0 is none.",
+              begins, if less than timeout. 0 means no timeout.",
     when: "Set it where responses are long, and a pod that does not respond should fail soon.",
 };
 
@@ -39,11 +39,11 @@ const IDLE: Setting<Duration> = Setting {
     annotation: entry("idle-timeout", &TIMEOUT),
     default: Duration::ZERO,
     meaning: "Without a sidecar: longest time without a byte in either direction; bounds upgraded \
-              connections as well. 0 is none.",
+              connections as well. 0 means no timeout.",
     when: "Set it to end connections of clients that have gone.",
 };
 
-/// Timeouts of requests to pods without a sidecar; 0 is none. At most 24 h.
+/// Timeouts of requests to pods without a sidecar; 0 means no timeout. At most 24 h.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeoutSettings {
     /// Longest time from when a request is sent to a pod to the end of its response.

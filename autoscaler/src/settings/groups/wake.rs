@@ -84,7 +84,7 @@ pub(crate) const NO_WAKE: Setting<NoWakeRules> = Setting {
     key: None,
     annotation: entry("no-wake", &NoWakeRules::FORMAT),
     default: NoWakeRules::NONE,
-    meaning: "Requests that neither wake the workload nor count as load, such as those of uptime monitors. \
+    meaning: "Requests that neither wake the workload nor count as load, such as requests of uptime monitors. \
               The pods need the same annotation.",
     when: "Set it where a monitor or a scanner keeps the workload from zero.",
 };

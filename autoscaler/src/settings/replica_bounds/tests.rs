@@ -44,7 +44,7 @@ fn spec(min: u32, max: u32) -> SpecReplicaBounds {
     SpecReplicaBounds { min: Some(min), max: Some(max), limited: true }
 }
 
-/// Sizes with these bounds of the spec, of which 0 is none.
+/// Sizes with these bounds of the spec, of which 0 means none.
 fn bounded(min: u32, max: u32, pairs: &[(&str, &str)]) -> (ReplicaBounds, Vec<String>) {
     let given = |size: u32| (size > 0).then_some(size);
     let given = SpecReplicaBounds { min: given(min), max: given(max), limited: true };

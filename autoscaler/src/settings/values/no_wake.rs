@@ -19,7 +19,7 @@ const MAX_METHOD_BYTES: usize = 20;
 /// What begins a rule on the user agent, in any case.
 const USER_AGENT: &str = "user-agent:";
 
-/// The requests that do not wake a workload. Without rules it is no request.
+/// The requests that do not wake a workload. Without rules, every request wakes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoWakeRules {
     rules: Vec<NoWakeRule>,
@@ -42,7 +42,7 @@ struct TextPattern {
     open_end: bool,
 }
 
-/// Error for a text that is no list of rules.
+/// Error for a text that is not a list of rules.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0:?} must be {words}", words = NoWakeRules::FORMAT.words)]
 pub struct ParseNoWakeError(String);

@@ -36,14 +36,14 @@ pub struct Schedule {
 pub struct ScheduleChange {
     /// Unix milliseconds.
     pub at: i64,
-    /// Smallest size; 0 is no bound.
+    /// Smallest size; 0 means no bound.
     pub minimum: u32,
 }
 
 /// What a schedule requires at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScheduledMinimum {
-    /// Smallest size; 0 is no bound.
+    /// Smallest size; 0 means no bound.
     pub minimum: u32,
     /// When that changes; `None` if it never does.
     pub next: Option<ScheduleChange>,
@@ -68,7 +68,7 @@ impl Schedule {
         is_bounded.then(|| Self { windows: windows.into() })
     }
 
-    /// Smallest size at `now`, in Unix milliseconds; 0 is no bound.
+    /// Smallest size at `now`, in Unix milliseconds; 0 means no bound.
     pub fn minimum(&self, now: i64) -> u32 {
         Timestamp::from_millisecond(now).map_or(0, |now| self.minimum_at(now))
     }
@@ -92,7 +92,7 @@ impl Schedule {
         ScheduledMinimum { minimum: self.minimum(now), next: self.next_change(now) }
     }
 
-    /// The same schedule with no minimum above `max`; 0 is no bound.
+    /// The same schedule with no minimum above `max`; 0 means no bound.
     #[must_use]
     pub fn at_most(&self, max: u32) -> Self {
         if max == 0 {
