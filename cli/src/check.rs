@@ -107,7 +107,7 @@ async fn installed(
         workloads.retain(|workload| workload.key == *key);
         if workloads.is_empty() {
             let message = format!(
-                "{key} is no workload: there is no PodAutoscaler and no HPA with a metric of Rouse of that name; \
+                "{key} is not a workload: no PodAutoscaler, and no HPA with a metric of Rouse, has this name; \
                  kubectl rouse init prints what it needs"
             );
             return Err(CommandError::Argument(message));
@@ -117,7 +117,7 @@ async fn installed(
     findings.extend(workloads.iter().flat_map(workload::findings));
     findings.sort_by_key(|finding| finding.severity);
     let mut seen = HashSet::new();
-    // Objects that workloads share are checked for each of them.
+    // Objects that workloads share are checked for each workload.
     findings.retain(|finding| seen.insert(finding.clone()));
     unchecked.dedup();
     Ok(CheckReport { findings, unchecked, workloads: workloads.len() })
@@ -134,7 +134,7 @@ fn write_text(report: &CheckReport, preflight: bool, out: &mut dyn Write) -> io:
     let s = if workloads == 1 { "" } else { "s" };
     match (report.findings.len(), preflight) {
         (0, true) => writeln!(out, "nothing keeps Rouse from being installed"),
-        (0, false) => writeln!(out, "nothing is wrong with Rouse and {workloads} workload{s}"),
+        (0, false) => writeln!(out, "no findings; checked Rouse and {workloads} workload{s}"),
         (1, _) => writeln!(out, "1 finding"),
         (findings, _) => writeln!(out, "{findings} findings"),
     }

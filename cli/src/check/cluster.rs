@@ -19,7 +19,7 @@ use super::cluster_objects::ClusterObjects;
 use super::finding::Finding;
 use super::workload_objects::WorkloadObjects;
 
-/// Findings before an installation: nothing of Rouse is expected.
+/// Findings before an installation, when no part of Rouse exists.
 pub fn before_installation(cluster: &ClusterObjects) -> Vec<Finding> {
     let mut findings: Vec<Finding> = version::check(cluster).into_iter().collect();
     findings.extend(metrics_apis::other_owners(cluster));

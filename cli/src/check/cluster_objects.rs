@@ -26,7 +26,6 @@ pub const EXTERNAL_API: &str = "v1beta1.external.metrics.k8s.io";
 pub const CUSTOM_API: &str = "v1beta2.custom.metrics.k8s.io";
 /// The policy that adds the sidecar, its binding, and the webhook in place of both.
 pub const INJECTION: &str = "queue-proxy.autoscaling.rouse.dev";
-/// The custom resources.
 pub const CUSTOM_RESOURCES: [&str; 3] = [
     "metrics.autoscaling.rouse.dev",
     "podautoscalers.autoscaling.rouse.dev",
@@ -36,11 +35,9 @@ pub const CUSTOM_RESOURCES: [&str; 3] = [
 pub const METRICS_ADAPTER: &str = "metrics-adapter";
 /// The activators' Deployment.
 pub const ACTIVATOR: &str = "activator";
-/// The zero-scaler's.
 pub const ZERO_SCALER: &str = "zero-scaler";
-/// All Deployments.
 pub const DEPLOYMENTS: [&str; 3] = [ACTIVATOR, METRICS_ADAPTER, ZERO_SCALER];
-/// Names of the Leases, which are those of the Deployments.
+/// Names of the Leases, which equal the Deployments' names.
 pub const LEASES: [&str; 2] = [METRICS_ADAPTER, ZERO_SCALER];
 /// Label of the pods of each part of Rouse.
 pub const NAME_LABEL: &str = "app.kubernetes.io/name";
@@ -66,7 +63,6 @@ pub struct ClusterObjects {
     pub custom_resources: BTreeMap<&'static str, Fetched<CustomResourceDefinition>>,
     /// The policy that adds the sidecar.
     pub injection: Fetched<MutatingAdmissionPolicy>,
-    /// Its binding.
     pub injection_binding: Fetched<MutatingAdmissionPolicyBinding>,
     /// The webhook in place of both.
     pub injection_webhook: Fetched<MutatingWebhookConfiguration>,
@@ -88,10 +84,9 @@ pub struct ClusterObjects {
     pub installed: Vec<InstalledObject>,
 }
 
-/// An object of the manifests, and what the cluster has of it.
+/// An object of the manifests, and the cluster's version.
 #[derive(Clone, Debug)]
 pub struct InstalledObject {
-    /// Its manifest.
     pub manifest: Value,
     /// The object in the cluster.
     pub found: Fetched<Value>,
@@ -144,8 +139,8 @@ impl ClusterObjects {
         tag_of(pod.containers.first()?.image.as_deref()?)
     }
 
-    /// Whether the manifests of this program may be those of the installation: its parts have this
-    /// version, or one that is not known.
+    /// Whether the installation may have this program's manifests: its parts have this version, or
+    /// an unknown one.
     pub fn is_of_this_version(&self) -> bool {
         let tags: Vec<&str> = DEPLOYMENTS.iter().filter_map(|name| self.tag(name)).collect();
         let is_release =
@@ -154,7 +149,7 @@ impl ClusterObjects {
     }
 }
 
-/// One line for each kind, because the user's rights are the same for all objects of it.
+/// One line for each kind, because the user's rights are the same for all objects of a kind.
 fn unreadable_kinds(objects: &[InstalledObject]) -> Vec<String> {
     let mut lines = BTreeMap::new();
     for object in objects {
@@ -172,7 +167,7 @@ pub fn tag_of(image: &str) -> Option<&str> {
     if name.contains('@') { None } else { name.split_once(':').map(|(_, tag)| tag) }
 }
 
-/// Name of the Secret with the serving certificate: that of another issuer where it is mounted.
+/// Name of the Secret with the serving certificate: another issuer's Secret where one is mounted.
 pub fn serving_secret(cluster: &ClusterObjects) -> String {
     let deployment = cluster.deployments.get(METRICS_ADAPTER).and_then(|object| object.found());
     deployment.and_then(mounted_secret).unwrap_or_else(|| OWN_SECRET.to_owned())

@@ -8,9 +8,7 @@ const MUTATING_POLICIES: ClusterVersion = ClusterVersion { major: 1, minor: 36 }
 /// Version of the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClusterVersion {
-    /// Major version.
     pub major: u32,
-    /// Minor version.
     pub minor: u32,
 }
 

@@ -20,7 +20,7 @@ pub struct Finding {
     pub severity: Severity,
     /// The object, such as `Service shop/web`.
     pub object: String,
-    /// One CamelCase word; that of the condition where there is one.
+    /// One CamelCase word; the condition's reason where it has one.
     pub reason: String,
     /// What is wrong.
     pub problem: String,

@@ -16,7 +16,6 @@ use serde_json::Value;
 /// Annotation of ingress-nginx: seconds between two reads of a response.
 const NGINX_READ_TIMEOUT: &str = "nginx.ingress.kubernetes.io/proxy-read-timeout";
 
-/// One front door.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FrontDoor {
     /// Its kind and name, such as `Ingress shop/web`.
@@ -96,7 +95,7 @@ fn route_backends<'a>(rule: &'a Value, namespace: &'a str) -> impl Iterator<Item
         })
 }
 
-/// The shorter timeout of a rule. Zero is no timeout.
+/// The shorter timeout of a rule. Zero means no timeout.
 fn route_timeout(rule: &Value) -> Option<(&'static str, Duration)> {
     let timeouts = [("timeouts.request", "request"), ("timeouts.backendRequest", "backendRequest")];
     let given = timeouts.into_iter().filter_map(|(setting, field)| {

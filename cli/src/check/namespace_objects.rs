@@ -22,33 +22,22 @@ use super::selection::matches;
 /// object would be a finding.
 #[derive(Clone, Debug)]
 pub struct NamespaceObjects {
-    /// Its name.
     pub name: String,
     /// The namespace itself.
     pub object: Fetched<Namespace>,
-    /// PodAutoscalers.
     pub autoscalers: Vec<PodAutoscaler>,
-    /// Metrics.
     pub metrics: Vec<Metric>,
     /// HPAs.
     pub hpas: Vec<HorizontalPodAutoscaler>,
-    /// Events.
     pub events: Vec<Event>,
-    /// Deployments.
     pub deployments: Option<Vec<Deployment>>,
-    /// StatefulSets.
     pub stateful_sets: Option<Vec<StatefulSet>>,
-    /// Services.
     pub services: Option<Vec<Service>>,
-    /// EndpointSlices.
     pub slices: Vec<EndpointSlice>,
-    /// Pods.
     pub pods: Vec<Pod>,
     /// Ingresses and routes of the Gateway API.
     pub front_doors: Vec<FrontDoor>,
-    /// NetworkPolicies.
     pub network_policies: Vec<NetworkPolicy>,
-    /// PodDisruptionBudgets.
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     /// Objects of other autoscalers.
     pub other_scalers: Vec<OtherScaler>,
@@ -68,7 +57,6 @@ pub struct OtherScaler {
 pub struct Target<'a> {
     /// Selects its pods.
     pub selector: &'a LabelSelector,
-    /// The template of its pods.
     pub template: &'a PodTemplateSpec,
 }
 

@@ -1,7 +1,7 @@
 //! PodFailure: why a pod does not serve, from its status.
 //!
 //! Input: a pod of a workload or of Rouse. Output: the first cause. A pod that only lacks readiness
-//! has one after two minutes: a slow start is no failure.
+//! has a cause after two minutes: a slow start is not a failure.
 
 use std::fmt;
 
@@ -20,7 +20,6 @@ const OUT_OF_MEMORY: i64 = 3600;
 pub struct PodFailure {
     /// The cause: a [`StartCause`], `Unschedulable`, `OOMKilled` or `NotReady`.
     pub reason: &'static str,
-    /// The pod.
     pub pod: String,
     /// The container with the cause, if it is one's.
     pub container: Option<String>,

@@ -64,7 +64,7 @@ pub(super) async fn read(session: &Session, now: Timestamp) -> Result<ClusterObj
     Ok(cluster)
 }
 
-/// The API server's clock, because that of the user's machine may differ.
+/// The API server's clock, because the clock of the user's machine may differ.
 async fn server_time(client: &Client) -> Option<Timestamp> {
     let request = Request::get("/version").body(Body::empty()).ok()?;
     let response = client.send(request).await.ok()?;

@@ -1,4 +1,4 @@
-//! Selectors of objects: by labels, and [those of NetworkPolicies](network_policy).
+//! Selectors of objects: by labels, and [of NetworkPolicies](network_policy).
 
 pub mod network_policy;
 

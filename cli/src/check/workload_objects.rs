@@ -18,14 +18,12 @@ use super::fetched::Fetched;
 use super::namespace_objects::{NamespaceObjects, named};
 use super::selection::network_policy::Peer;
 
-/// One workload.
 #[derive(Clone, Debug)]
 pub struct WorkloadObjects {
     /// Its namespace and name.
     pub key: Key,
     /// All objects of its namespace, shared by the workloads there.
     pub namespace: Arc<NamespaceObjects>,
-    /// What all workloads share.
     pub shared: Arc<SharedFacts>,
     /// Its PodAutoscaler; none if its HPA is not followed.
     pub autoscaler: Option<PodAutoscaler>,
@@ -39,13 +37,11 @@ pub struct WorkloadObjects {
     pub target: (String, String),
     /// The pod template of a Deployment or StatefulSet.
     pub template: Option<PodTemplateSpec>,
-    /// Its pods.
     pub pods: Vec<Pod>,
     /// Whether its pods need a sidecar.
     pub has_sidecar: bool,
     /// Name of its Service, if any object has it.
     pub service_name: Option<String>,
-    /// Its Service.
     pub service: Fetched<Service>,
 }
 

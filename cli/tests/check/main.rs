@@ -27,7 +27,7 @@ async fn healthy_cluster_has_no_finding() {
     let api = healthy();
     let output = run(&api, &["check"]).await.unwrap();
     assert!(output.is_success());
-    assert_eq!(output.text, "nothing is wrong with Rouse and 1 workload\n");
+    assert_eq!(output.text, "no findings; checked Rouse and 1 workload\n");
     assert_eq!(api.writes(), [""; 0], "check writes nothing");
 }
 
@@ -64,5 +64,5 @@ async fn unknown_workload_is_an_error() {
     let api = healthy();
     assert!(run(&api, &["check", "shop/web"]).await.unwrap().is_success());
     let error = run(&api, &["check", "shop/absent"]).await.err().unwrap();
-    assert!(error.to_string().contains("shop/absent is no workload"), "{error}");
+    assert!(error.to_string().contains("shop/absent is not a workload"), "{error}");
 }

@@ -12,7 +12,7 @@ const REASON: &str = "NoInjection";
 
 pub(super) fn check(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> Option<Finding> {
     let labelled = workloads.iter().find(|workload| workload.needs_injection())?;
-    let lost = format!("new pods get no sidecar, such as those of workload {}", labelled.key);
+    let lost = format!("new pods get no sidecar, such as pods of workload {}", labelled.key);
     if !cluster.injection.is_absent() && !cluster.injection_binding.is_absent() {
         return narrowed(cluster, workloads);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The first right of the rules of `expected` that those of `found` do not grant, such as `watch on
+/// The first right of the rules `expected` that the rules `found` do not grant, such as `watch on
 /// pods`.
 pub(super) fn lacking(expected: &Value, found: &Value) -> Option<String> {
     rules(expected).find_map(|rule| {

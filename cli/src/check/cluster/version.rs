@@ -28,7 +28,7 @@ pub(super) fn skew(cluster: &ClusterObjects) -> Option<Finding> {
     let (first, tag) = *tags.first()?;
     let (other, other_tag) = tags.iter().find(|(_, it)| *it != tag)?;
     let object = format!("Deployment {}/{other}", cluster.system_namespace);
-    let problem = format!("its image has tag {other_tag}, and that of {first} has {tag}");
+    let problem = format!("its image has tag {other_tag}, and the image of {first} has {tag}");
     let fix = "give all parts the images of one version: kubectl apply -k deploy, or upgrade the chart";
     Some(Finding::warning(object, "VersionSkew", problem, fix))
 }

@@ -1,8 +1,8 @@
 //! What NetworkPolicies let through.
 //!
 //! Input: all policies of a pod's namespace, the pod's labels, and [`Traffic`]. Output: the first
-//! policy that selects the pod, if none of those that do lets the traffic through. What is not known,
-//! such as the address of a peer, is taken as let through.
+//! policy that selects the pod, if no such policy lets the traffic through. Traffic with unknown
+//! parts, such as the address of a peer, counts as let through.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,11 +20,8 @@ const DNS: i32 = 53;
 /// A pod at the other end of a connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Its namespace.
     pub namespace: String,
-    /// The namespace's labels.
     pub namespace_labels: BTreeMap<String, String>,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its address; `None` if it is unknown.
     pub address: Option<IpAddr>,

@@ -25,7 +25,7 @@ pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
         "with {bound} no pod can be evicted while {} has {pods}, so the drain of a node waits for another size",
         workload.target_name()
     );
-    let fix = "set maxUnavailable: 1 in place of it: with one pod left, activators hold the requests until the next \
+    let fix = "set maxUnavailable: 1 instead: with one pod left, activators hold the requests until the next \
                one is ready";
     let object = format!("PodDisruptionBudget {}/{}", workload.key.namespace, budget.name_any());
     Some(Finding::warning(object, REASON, problem, fix))

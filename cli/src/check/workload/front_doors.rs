@@ -56,7 +56,7 @@ fn finding(
     missing_port(spec, service, door, backend).or_else(|| short_timeout(workload, service, door, backend))
 }
 
-/// A second Service that selects the workload's pods, and is no other workload's.
+/// A second Service that selects the workload's pods, and belongs to no other workload.
 fn other_service(
     workload: &WorkloadObjects,
     service: &str,

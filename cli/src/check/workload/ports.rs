@@ -22,7 +22,7 @@ pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
     };
     if let Some(port) = invalid(template) {
         let problem = format!(
-            "annotation app-port of its pods is {port:?}, which is no port, so the sidecar does not start"
+            "annotation app-port of its pods is {port:?}, which is not a port, so the sidecar does not start"
         );
         let fix = format!("set {GROUP}/app-port to the number of the port on which the app listens");
         return Some(Finding::error(object, "InvalidAppPort", problem, fix));

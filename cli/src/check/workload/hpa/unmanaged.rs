@@ -39,7 +39,7 @@ fn hpa_without_metric(objects: &NamespaceObjects, hpa: &HorizontalPodAutoscaler)
          service=NAME, or annotate it with {GROUP}/metric: none and {GROUP}/service"
     );
     if let Some(metric) = named_service.next().filter(|_| is_labelled) {
-        let problem = format!("its metric {metric} is none of Rouse's, so Rouse does not follow it");
+        let problem = format!("its metric {metric} is not one of Rouse's, so Rouse does not follow it");
         return Some(Finding::error(object, "NoMetric", problem, fix));
     }
     let prefix = format!("{GROUP}/");
