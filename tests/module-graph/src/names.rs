@@ -1,13 +1,13 @@
 //! Which module defines each name that a module uses.
 //!
 //! Only paths are followed, not types: a method call needs no import of the module that defines the
-//! type. Macros' arguments are searched for paths by their tokens.
+//! type. Arguments of macros and of attributes are searched for paths by their tokens.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-use syn::{ImplItemFn, Item, ItemUse, Macro, UseTree, Visibility};
+use syn::{Attribute, ImplItemFn, Item, ItemUse, Macro, Meta, UseTree, Visibility};
 
 use crate::sources::{ModuleId, Modules, is_test_code};
 
@@ -149,11 +149,18 @@ impl<'ast> Visit<'ast> for UsedPaths {
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        self.found.push(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        self.found.push(segments(path));
         visit::visit_path(self, path);
     }
 
-    fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
+    fn visit_attribute(&mut self, attribute: &'ast Attribute) {
+        if let Meta::List(list) = &attribute.meta
+            && !list.path.is_ident("cfg")
+        {
+            self.tokens(list.tokens.clone());
+            self.quoted_paths(list.tokens.clone());
+        }
+    }
 
     fn visit_macro(&mut self, call: &'ast Macro) {
         visit::visit_macro(self, call);
@@ -188,11 +195,35 @@ impl UsedPaths {
         self.end(&mut path);
     }
 
+    /// Paths in strings, as in `#[serde(with = "module")]`, which stands for two functions of it.
+    fn quoted_paths(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) => self.quoted_paths(group.stream()),
+                TokenTree::Literal(literal) => {
+                    let text = literal.to_string();
+                    let Ok(path) = syn::parse_str::<syn::Path>(text.trim_matches('"')) else { continue };
+                    self.visit_path(&path);
+                    for function in ["serialize", "deserialize"] {
+                        let mut path = segments(&path);
+                        path.push(function.to_owned());
+                        self.found.push(path);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
     fn end(&mut self, path: &mut Path) {
         if !path.is_empty() {
             self.found.push(std::mem::take(path));
         }
     }
+}
+
+fn segments(path: &syn::Path) -> Path {
+    path.segments.iter().map(|segment| segment.ident.to_string()).collect()
 }
 
 /// Calls `import` with each path of a `use` and the name that it gets here; without a name for `*`.
@@ -315,6 +346,38 @@ mod tests {
             ("b", "fn g() { println!(\"{}\", crate::a::N); }"),
         ];
         assert_eq!(edges(&files), [(2, 1)]);
+    }
+
+    #[test]
+    fn finds_paths_in_the_arguments_of_attributes() {
+        let files = [
+            ("crate", ""),
+            ("a", "pub fn parse() {}"),
+            ("b", "use crate::a; struct S { #[arg(value_parser = a::parse)] s: u8 }"),
+            ("c", "#[test_attribute(outer(crate::a::parse))] fn f() {}"),
+        ];
+        assert_eq!(edges(&files), [(2, 1), (3, 1)]);
+    }
+
+    #[test]
+    fn finds_paths_in_the_strings_of_attributes() {
+        let files = [
+            ("crate", ""),
+            ("a", "pub fn serialize() {} pub fn deserialize() {} pub fn one() {}"),
+            ("b", "use crate::a; struct S { #[serde(with = \"a\")] s: u8 }"),
+            ("c", "struct S { #[serde(default = \"crate::a::one\")] s: u8 }"),
+        ];
+        assert_eq!(edges(&files), [(2, 1), (3, 1)]);
+    }
+
+    #[test]
+    fn ignores_names_in_documentation_and_conditions() {
+        let files = [
+            ("crate", ""),
+            ("a", "pub struct Item;"),
+            ("b", "/// [`Item`](crate::a::Item)\n#[cfg(feature = \"crate::a::Item\")] fn f() {}"),
+        ];
+        assert_eq!(edges(&files), []);
     }
 
     #[test]
