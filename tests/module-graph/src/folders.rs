@@ -1,9 +1,6 @@
 //! Folders with more entries than a reader takes in at once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
-
-use anyhow::{Context, ensure};
 
 /// Recorded data: as many files as there are cases.
 const DATA: [&str; 2] = ["tests/traces", "/corpus"];
@@ -13,17 +10,14 @@ pub(crate) struct CrowdedFolder {
     pub(crate) entries: usize,
 }
 
-/// Folders below the root with more than `limit` files and folders under version control. `foo.rs`
-/// and `foo/` are one entry.
-pub(crate) fn crowded(limit: usize) -> anyhow::Result<Vec<CrowdedFolder>> {
-    let output = Command::new("git").args(["ls-files", "-z"]).output().context("run git ls-files")?;
-    ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
-    let files = String::from_utf8(output.stdout).context("file names that are not UTF-8")?;
-    Ok(count(files.split_terminator('\0'))
+/// Folders below the root with more than `limit` of these files and folders. `foo.rs` and `foo/` are
+/// one entry.
+pub(crate) fn crowded(files: &[String], limit: usize) -> Vec<CrowdedFolder> {
+    count(files.iter().map(String::as_str))
         .into_iter()
         .filter(|(path, entries)| entries.len() > limit && !DATA.iter().any(|data| path.contains(data)))
         .map(|(path, entries)| CrowdedFolder { path, entries: entries.len() })
-        .collect())
+        .collect()
 }
 
 fn count<'a>(files: impl Iterator<Item = &'a str>) -> BTreeMap<String, BTreeSet<String>> {

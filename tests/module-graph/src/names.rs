@@ -3,13 +3,17 @@
 //! Only paths are followed, not types: a method call needs no import of the module that defines the
 //! type. Arguments of macros and of attributes are searched for paths by their tokens.
 
+mod imports;
+mod used_paths;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use proc_macro2::{TokenStream, TokenTree};
-use syn::visit::{self, Visit};
-use syn::{Attribute, ImplItemFn, Item, ItemUse, Macro, Meta, UseTree, Visibility};
+use syn::visit::Visit;
+use syn::{Item, UseTree};
 
-use crate::sources::{ModuleId, Modules, is_test_code};
+use self::imports::{Path, for_each_import};
+use self::used_paths::UsedPaths;
+use crate::sources::{ModuleId, Modules};
 
 /// By using module: the used modules, with the names taken from each.
 pub(crate) type Uses = BTreeMap<ModuleId, BTreeMap<ModuleId, BTreeSet<String>>>;
@@ -35,8 +39,6 @@ pub(crate) fn uses(modules: &Modules) -> Uses {
     uses
 }
 
-type Path = Vec<String>;
-
 enum Target {
     Module(ModuleId),
     Item(ModuleId, String),
@@ -53,11 +55,6 @@ struct Scope {
 struct Scopes<'a> {
     scopes: Vec<Scope>,
     modules: &'a Modules,
-}
-
-#[derive(Default)]
-struct UsedPaths {
-    found: Vec<Path>,
 }
 
 // === impl Scope ===
@@ -124,142 +121,6 @@ impl Scopes<'_> {
             Target::Module(globbed) if globbed != module => self.walk(globbed, path, hops + 1),
             _ => None,
         })
-    }
-}
-
-// === impl UsedPaths ===
-
-impl<'ast> Visit<'ast> for UsedPaths {
-    fn visit_item(&mut self, item: &'ast Item) {
-        match item {
-            // Re-exports are for other modules; a private import is for this one.
-            Item::Use(item) if !matches!(item.vis, Visibility::Inherited) => {}
-            item => visit::visit_item(self, item),
-        }
-    }
-
-    fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        for_each_import(&item.tree, &mut Vec::new(), &mut |path, _| self.found.push(path.to_vec()));
-    }
-
-    fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
-        if !is_test_code(&item.attrs) {
-            visit::visit_impl_item_fn(self, item);
-        }
-    }
-
-    fn visit_path(&mut self, path: &'ast syn::Path) {
-        self.found.push(segments(path));
-        visit::visit_path(self, path);
-    }
-
-    fn visit_attribute(&mut self, attribute: &'ast Attribute) {
-        if let Meta::List(list) = &attribute.meta
-            && !list.path.is_ident("cfg")
-        {
-            self.tokens(list.tokens.clone());
-            self.quoted_paths(list.tokens.clone());
-        }
-    }
-
-    fn visit_macro(&mut self, call: &'ast Macro) {
-        visit::visit_macro(self, call);
-        self.tokens(call.tokens.clone());
-    }
-}
-
-impl UsedPaths {
-    /// Paths in a macro's arguments: identifiers joined by `::`.
-    fn tokens(&mut self, tokens: TokenStream) {
-        let mut path = Path::new();
-        let mut colons = 0;
-        for token in tokens {
-            match token {
-                TokenTree::Ident(ident) => {
-                    if colons != 2 {
-                        self.end(&mut path);
-                    }
-                    path.push(ident.to_string());
-                    colons = 0;
-                }
-                TokenTree::Punct(punct) if punct.as_char() == ':' => colons += 1,
-                other => {
-                    self.end(&mut path);
-                    colons = 0;
-                    if let TokenTree::Group(group) = other {
-                        self.tokens(group.stream());
-                    }
-                }
-            }
-        }
-        self.end(&mut path);
-    }
-
-    /// Paths in strings, as in `#[serde(with = "module")]`, which stands for two functions of it.
-    fn quoted_paths(&mut self, tokens: TokenStream) {
-        for token in tokens {
-            match token {
-                TokenTree::Group(group) => self.quoted_paths(group.stream()),
-                TokenTree::Literal(literal) => {
-                    let text = literal.to_string();
-                    let Ok(path) = syn::parse_str::<syn::Path>(text.trim_matches('"')) else { continue };
-                    self.visit_path(&path);
-                    for function in ["serialize", "deserialize"] {
-                        let mut path = segments(&path);
-                        path.push(function.to_owned());
-                        self.found.push(path);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn end(&mut self, path: &mut Path) {
-        if !path.is_empty() {
-            self.found.push(std::mem::take(path));
-        }
-    }
-}
-
-fn segments(path: &syn::Path) -> Path {
-    path.segments.iter().map(|segment| segment.ident.to_string()).collect()
-}
-
-/// Calls `import` with each path of a `use` and the name that it gets here; without a name for `*`.
-fn for_each_import(tree: &UseTree, prefix: &mut Path, import: &mut impl FnMut(&[String], Option<&str>)) {
-    match tree {
-        UseTree::Path(part) => {
-            prefix.push(part.ident.to_string());
-            for_each_import(&part.tree, prefix, import);
-            prefix.pop();
-        }
-        UseTree::Group(group) => group.items.iter().for_each(|tree| for_each_import(tree, prefix, import)),
-        UseTree::Glob(_) => import(prefix, None),
-        UseTree::Name(name) if name.ident == "self" => {
-            if let Some(last) = prefix.last().cloned() {
-                import(prefix, Some(&last));
-            }
-        }
-        UseTree::Name(name) => named(&name.ident.to_string(), None, prefix, import),
-        UseTree::Rename(rename) => {
-            named(&rename.ident.to_string(), Some(rename.rename.to_string()), prefix, import);
-        }
-    }
-}
-
-fn named(
-    ident: &str,
-    renamed: Option<String>,
-    prefix: &mut Path,
-    import: &mut impl FnMut(&[String], Option<&str>),
-) {
-    if ident != "self" {
-        prefix.push(ident.to_owned());
-    }
-    import(prefix, Some(renamed.as_deref().unwrap_or(ident)));
-    if ident != "self" {
-        prefix.pop();
     }
 }
 
