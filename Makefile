@@ -162,7 +162,7 @@ test: ## Run all tests and checks, and print how long each took
 	@.ci/steps lint check-purity check-crds test-unit test-chart test-page test-h2spec cluster-tool test-fuzz+images+cluster-ready test-cluster test-install-short test-system
 
 .PHONY: lint
-lint: module-graph deny ## Check formatting, lints, import cycles and crates; warnings are errors
+lint: module-graph deny ## Check formatting, lints, the layout of code and crates; warnings are errors
 	cargo fmt --all --check
 	$(LINTING_CARGO) test $(ALL) --all-targets --no-run
 	@test -z "$$(gofmt -l release tests/cluster chart/tests | tee /dev/stderr)"
@@ -172,7 +172,7 @@ lint: module-graph deny ## Check formatting, lints, import cycles and crates; wa
 	cd release && go vet ./...
 
 .PHONY: module-graph
-module-graph: ## Print which module uses which, and fail on an import cycle or a crowded folder
+module-graph: ## Print which module uses which, and fail on cycles, crowded folders and long files
 	@cargo run --quiet --locked --package module-graph -- $(ARGS)
 
 .PHONY: deny
