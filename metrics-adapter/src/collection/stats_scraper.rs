@@ -19,7 +19,8 @@
 //! - If a workload's target is learned, the seconds of the pods that were read are kept for its
 //!   learner.
 
-use std::collections::HashMap;
+mod sampled_pods;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use std::time::Duration;
 use autoscaler::Key;
 use autoscaler::contract::selector::Selector;
 use autoscaler::stats::collection::ScrapeResult;
-use autoscaler::stats::{AppStat, Stat, extrapolate, outliers, sample_size, widened_sample};
+use autoscaler::stats::{AppStat, Stat, extrapolate, sample_size, widened_sample};
 use futures::StreamExt;
 use futures::future::{join_all, try_join};
 use futures::stream::FuturesUnordered;
@@ -35,6 +36,7 @@ use learning::PodSecond;
 use rand::seq::SliceRandom;
 use tokio::time::Instant;
 
+use self::sampled_pods::SampledPods;
 use crate::collection::collector::Collector;
 use crate::collection::idle_reads::IdleReads;
 use crate::collection::pod_reports::PodReports;
@@ -111,17 +113,6 @@ struct PodsOfWorkload {
     counted: Vec<Arc<Pod>>,
     /// The others of its target, such as a preview. Going to zero would end their requests as well.
     others: Vec<Arc<Pod>>,
-}
-
-/// The stats of the pods that answered.
-#[derive(Default)]
-struct SampledPods {
-    pods: Vec<SocketAddr>,
-    /// In the same order.
-    stats: Vec<Stat>,
-    /// Pods that have not completed a first second. They have no stat yet, and the round is
-    /// complete without them.
-    too_young: usize,
 }
 
 // === impl StatsScraper ===
@@ -344,54 +335,6 @@ impl StatsScraper {
         // Without a scrape error, the candidates had no addresses: undecodable pods.
         let last = last.unwrap_or(ScrapeError::Timeout);
         Err(Shortfall::Pods { answered, wanted: sample, population, last })
-    }
-}
-
-// === impl SampledPods ===
-
-impl SampledPods {
-    fn push(&mut self, pod: SocketAddr, stat: Stat) {
-        self.pods.push(pod);
-        self.stats.push(stat);
-    }
-
-    fn and(mut self, more: Self) -> Self {
-        self.pods.extend(more.pods);
-        self.stats.extend(more.stats);
-        self.too_young += more.too_young;
-        self
-    }
-
-    /// Whether no pod has a request. A pod that is too young has no stat yet, so it may be busy.
-    fn is_idle(&self) -> bool {
-        self.too_young == 0 && self.stats.iter().all(Stat::is_idle)
-    }
-
-    /// Whether each ready pod is among these reads, or was read without a request in the rounds
-    /// before.
-    fn cover(&self, ready: &[SocketAddr], reads: &mut IdleReads, now: Duration, window: Duration) -> bool {
-        if self.pods.len() == ready.len() {
-            reads.clear();
-            return true;
-        }
-        let idle = self.stats.iter().map(Stat::is_idle);
-        reads.record(ready, self.pods.iter().copied().zip(idle), now);
-        reads.cover(ready, now, window)
-    }
-
-    /// What the pods reported. Pods of unknown age are left out.
-    fn seconds(&self, ready: &[Arc<Pod>], now: Duration, resources: &ResourceReadings) -> Vec<PodSecond> {
-        let stats: HashMap<&SocketAddr, &Stat> = self.pods.iter().zip(&self.stats).collect();
-        let second = |pod: &Arc<Pod>| {
-            let stat = stats.get(&pod.stats_address()?)?;
-            let second = PodSecond::new(stat, now.saturating_sub(pod.ready_since?));
-            Some(PodSecond { memory: resources.take_memory(pod), ..second })
-        };
-        ready.iter().filter_map(second).collect()
-    }
-
-    fn outliers(&self) -> Vec<SocketAddr> {
-        outliers(&self.stats).into_iter().filter_map(|sample| self.pods.get(sample).copied()).collect()
     }
 }
 

@@ -5,6 +5,8 @@
 //! zero-scaler writes from and to zero, above the HPA's size in a panic, and every size of a
 //! workload without HPA. Beside another autoscaler it writes only from and to zero (table in ARCHITECTURE.md).
 
+mod size_to_write;
+
 use std::time::Duration;
 
 use autoscaler::api::{Scaler, SksMode, condition};
@@ -15,6 +17,7 @@ use autoscaler::scaling::scale_to_zero::{
     self as zero, ActivePhase, RequestDemand, ScaleToZeroStep, StayReason,
 };
 
+pub(super) use self::size_to_write::{SizeToWrite, WriteCause};
 use super::learning;
 use super::observe::ObservedWorkload;
 use crate::cache::cached_target::scale::{Scale, Writer};
@@ -47,52 +50,6 @@ pub(super) struct Plan {
     pub(super) why: Option<StayReason>,
     /// When to reconcile again.
     pub(super) recheck: Option<Duration>,
-}
-
-/// A size to write, and its cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SizeToWrite {
-    pub(super) to: i32,
-    pub(super) cause: WriteCause,
-}
-
-/// Cause of a write of the size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WriteCause {
-    /// No requests for the stable window.
-    Idle,
-    /// The decider wants pods, and the workload has none.
-    Wanted,
-    /// The workload may not be at zero.
-    NotAllowed,
-    /// The workload's schedule requires pods.
-    Scheduled,
-    /// No activator can hold requests.
-    NoActivator,
-    /// The decider panics: written ahead of the HPA.
-    Panic,
-    /// The workload has no HPA.
-    Direct,
-    /// All pods are on nodes that do not respond.
-    UnresponsiveNode,
-}
-
-// === impl WriteCause ===
-
-impl WriteCause {
-    /// Label value of metrics.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Wanted => "wanted",
-            Self::NotAllowed => "scale_to_zero_disabled",
-            Self::Scheduled => "schedule",
-            Self::NoActivator => "no_activator",
-            Self::Panic => "panic",
-            Self::Direct => "direct",
-            Self::UnresponsiveNode => "unresponsive_node",
-        }
-    }
 }
 
 /// The state of the scale-to-zero sequence.
@@ -422,5 +379,4 @@ fn millis(observed: &ObservedWorkload) -> i64 {
 }
 
 #[cfg(test)]
-#[path = "decide_tests.rs"]
 mod tests;

@@ -1,0 +1,420 @@
+//! StartProblemFinder: why no pod of one workload gets requests, from the events of its pods.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::contract::selector::Selector;
+use autoscaler::scaling::pod_start::{PodStartFailure, StartPatience, StartingPod, find_start_failure};
+use autoscaler::settings::SidecarMode;
+use component_base::kubernetes::Decoded;
+use futures::{Stream, StreamExt, pin_mut};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::runtime::watcher::{self, Event};
+use tokio::time::Instant;
+
+use crate::pods::node_acknowledgements::NodeAcknowledgements;
+use crate::pods::starting_pod::{PodReadiness, pod_readiness};
+
+/// The pods to watch, and what they should have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedPods {
+    /// The label selector of the target.
+    pub selector: String,
+    /// Selects those that get requests; `None` if it is invalid.
+    pub selected: Option<Selector>,
+    /// Time until a pod that does not start is given up.
+    pub patience: StartPatience,
+    /// Whether they need a sidecar.
+    pub sidecar: SidecarMode,
+}
+
+/// Why a workload has no ready endpoint.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum StartProblem {
+    /// The pods cannot start.
+    Failure(PodStartFailure),
+    /// Pods are ready and get no requests.
+    Unusable(UnusablePod),
+}
+
+/// The name of a ready pod that gets no requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnusablePod {
+    /// It has no sidecar.
+    WithoutSidecar(String),
+    /// The Service does not select it.
+    NotSelected(String),
+}
+
+/// Finds the start problem of one workload from the events of its pods.
+pub(super) struct StartProblemFinder {
+    pods: BTreeMap<String, PodReadiness>,
+    /// When each pod was first seen without an acknowledgement of its node.
+    unacknowledged: HashMap<String, Instant>,
+    nodes: Arc<NodeAcknowledgements>,
+    listed: bool,
+    problem: Option<StartProblem>,
+    expected: WatchedPods,
+    /// One moment on both clocks, so that changes of the wall clock do not change the patience.
+    epoch: (i64, Instant),
+}
+
+// === impl StartProblem ===
+
+impl StartProblem {
+    pub(super) fn failure(&self) -> Option<&PodStartFailure> {
+        match self {
+            Self::Failure(failure) => Some(failure),
+            Self::Unusable(_) => None,
+        }
+    }
+}
+
+// === impl StartProblemFinder ===
+
+impl StartProblemFinder {
+    pub(super) fn new(
+        expected: WatchedPods,
+        problem: Option<StartProblem>,
+        nodes: Arc<NodeAcknowledgements>,
+    ) -> Self {
+        let epoch = (component_base::clock::unix_millis(), Instant::now());
+        let (pods, unacknowledged) = (BTreeMap::new(), HashMap::new());
+        Self { pods, unacknowledged, nodes, listed: false, problem, expected, epoch }
+    }
+
+    /// Calls `report` once when all pods are listed, and on each change of the problem.
+    pub(super) async fn run(
+        mut self,
+        events: impl Stream<Item = Result<Event<Decoded<Pod>>, watcher::Error>>,
+        report: impl Fn(&Option<StartProblem>),
+    ) {
+        pin_mut!(events);
+        let mut reported = false;
+        loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    Some(Ok(event)) => self.apply(event),
+                    Some(Err(error)) => tracing::warn!(%error, "watch of starting pods failed, retrying"),
+                    None => return,
+                },
+                () = component_base::clock::sleep_until(self.next_change()) => {}
+            }
+            if !self.listed {
+                continue;
+            }
+            let problem = self.find_problem();
+            if !reported || problem != self.problem {
+                report(&problem);
+                reported = true;
+            }
+            self.problem = problem;
+        }
+    }
+
+    fn apply(&mut self, event: Event<Decoded<Pod>>) {
+        match event {
+            Event::Init => {
+                self.pods.clear();
+                self.listed = false;
+            }
+            Event::InitDone => self.listed = true,
+            // An undecodable pod changes nothing: why it does not start is unknown.
+            Event::InitApply(pod) | Event::Apply(pod) => {
+                if let Some(readiness) = pod.0.as_ref().ok().map(|decoded| self.readiness(decoded)) {
+                    self.insert(pod.name_any(), readiness);
+                }
+            }
+            Event::Delete(pod) => {
+                self.pods.remove(&pod.name_any());
+                self.unacknowledged.remove(&pod.name_any());
+            }
+        }
+    }
+
+    fn insert(&mut self, name: String, readiness: PodReadiness) {
+        // Those of the first list are as old as the need for them, at which this was created.
+        let since = if self.listed { Instant::now() } else { self.epoch.1 };
+        match (&readiness, self.pods.get(&name)) {
+            (PodReadiness::Unacknowledged { .. }, _) => {
+                self.unacknowledged.entry(name.clone()).or_insert(since);
+            }
+            (_, Some(PodReadiness::Unacknowledged { node, .. })) => {
+                self.nodes.record(node, Instant::now());
+                self.unacknowledged.remove(&name);
+            }
+            _ => {}
+        }
+        self.pods.insert(name, readiness);
+    }
+
+    fn readiness(&self, pod: &Pod) -> PodReadiness {
+        let readiness = pod_readiness(pod, self.expected.sidecar);
+        let is_selected = self.expected.selected.as_ref().is_none_or(|it| it.matches(pod.labels()));
+        match readiness {
+            readiness if is_selected => readiness,
+            PodReadiness::Ready | PodReadiness::ReadyWithoutSidecar => PodReadiness::ReadyNotSelected,
+            // A version that gets no requests may fail to start.
+            PodReadiness::Starting(_)
+            | PodReadiness::Unacknowledged { .. }
+            | PodReadiness::Ended
+            | PodReadiness::ReadyNotSelected => PodReadiness::Ended,
+        }
+    }
+
+    fn find_problem(&self) -> Option<StartProblem> {
+        let (mut starting, mut unusable) = (Vec::new(), None);
+        for (name, pod) in &self.pods {
+            match pod {
+                PodReadiness::Ready => return None,
+                PodReadiness::ReadyWithoutSidecar => {
+                    unusable = Some(UnusablePod::WithoutSidecar(name.clone()));
+                }
+                PodReadiness::ReadyNotSelected => {
+                    unusable.get_or_insert_with(|| UnusablePod::NotSelected(name.clone()));
+                }
+                PodReadiness::Starting(pod) => starting.push(pod.clone()),
+                PodReadiness::Unacknowledged { pod, node } => {
+                    let is_due = self.unresponsive_from(name, node) <= Instant::now();
+                    let message = is_due.then(|| format!("node {node} has not acknowledged the pod"));
+                    starting.push(StartingPod { unresponsive_node: message, ..pod.clone() });
+                }
+                PodReadiness::Ended => {}
+            }
+        }
+        // Starting pods may be replacements that have a sidecar.
+        match unusable.filter(|_| starting.is_empty()) {
+            Some(pod) => Some(StartProblem::Unusable(pod)),
+            None => {
+                let before = self.problem.as_ref().and_then(StartProblem::failure);
+                find_start_failure(&starting, before, self.expected.patience, self.now())
+                    .map(StartProblem::Failure)
+            }
+        }
+    }
+
+    /// When time alone changes the problem.
+    fn next_change(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let unacknowledged = self.pods.iter().filter_map(|(name, pod)| match pod {
+            PodReadiness::Unacknowledged { node, .. } => Some(self.unresponsive_from(name, node)),
+            _ => None,
+        });
+        let next = unacknowledged.filter(|at| self.listed && *at > now).min();
+        next.into_iter().chain(self.patience_ends()).min()
+    }
+
+    fn unresponsive_from(&self, name: &str, node: &str) -> Instant {
+        let since = self.unacknowledged.get(name).copied().unwrap_or(self.epoch.1);
+        self.nodes.unresponsive_from(node, since)
+    }
+
+    /// When the patience with the present cause ends.
+    fn patience_ends(&self) -> Option<Instant> {
+        let failure = self.problem.as_ref().and_then(StartProblem::failure);
+        let failure = failure.filter(|failure| self.listed && !failure.given_up)?;
+        let lasted = Duration::from_millis(self.now().saturating_sub(failure.since).unsigned_abs());
+        Some(Instant::now() + self.expected.patience.of(failure.cause).saturating_sub(lasted))
+    }
+
+    fn now(&self) -> i64 {
+        let (unix_millis, instant) = self.epoch;
+        unix_millis.saturating_add(i64::try_from(instant.elapsed().as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use autoscaler::scaling::pod_start::StartCause;
+    use serde_json::json;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    const PATIENCE: StartPatience =
+        StartPatience { start: Duration::from_secs(10), unschedulable: Duration::from_secs(60) };
+
+    fn pod(name: &str, reason: &str) -> Decoded<Pod> {
+        let ready = if reason == "Ready" { "True" } else { "False" };
+        let spec = json!({"containers": [{"name": "app"}, {"name": "queue-proxy"}]});
+        let labels =
+            json!({"app": "web", "track": if name.starts_with("v2") { "preview" } else { "stable" }});
+        serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {
+            "conditions": [{"type": "Ready", "status": ready}],
+            "containerStatuses": [{"name": "app", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"waiting": {"reason": reason, "message": "m"}}}],
+        }}))
+        .unwrap()
+    }
+
+    /// A running finder with its input and output channels.
+    struct FinderTest {
+        events: mpsc::UnboundedSender<Event<Decoded<Pod>>>,
+        reports: mpsc::UnboundedReceiver<Option<StartProblem>>,
+    }
+
+    impl FinderTest {
+        fn start(reported: Option<PodStartFailure>) -> Self {
+            let (events, mut arriving) = mpsc::unbounded_channel();
+            let (report_sender, reports) = mpsc::unbounded_channel();
+            let stream = futures::stream::poll_fn(move |cx| arriving.poll_recv(cx)).map(Ok);
+            let report = move |problem: &Option<StartProblem>| {
+                let _ = report_sender.send(problem.clone());
+            };
+            let expected = WatchedPods {
+                selector: "app=web".into(),
+                selected: Selector::parse_labels("app=web,track=stable"),
+                patience: PATIENCE,
+                sidecar: SidecarMode::Required,
+            };
+            let finder =
+                StartProblemFinder::new(expected, reported.map(StartProblem::Failure), Arc::default());
+            tokio::spawn(finder.run(stream, report));
+            Self { events, reports }
+        }
+
+        fn list(&self, pods: &[Decoded<Pod>]) {
+            self.send(Event::Init);
+            pods.iter().for_each(|pod| self.send(Event::InitApply(pod.clone())));
+            self.send(Event::InitDone);
+        }
+
+        fn send(&self, event: Event<Decoded<Pod>>) {
+            self.events.send(event).unwrap();
+        }
+
+        async fn next_failure(&mut self) -> Option<(StartCause, bool)> {
+            self.next_problem()
+                .await
+                .as_ref()
+                .and_then(StartProblem::failure)
+                .map(|failure| (failure.cause, failure.given_up))
+        }
+
+        async fn next_problem(&mut self) -> Option<StartProblem> {
+            self.reports.recv().await.unwrap()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_cause_at_once_and_again_when_patience_ends() {
+        let mut test = FinderTest::start(None);
+        test.list(&[pod("a", "ErrImagePull")]);
+        assert_eq!(test.next_failure().await, Some((StartCause::ImagePull, false)));
+        let first = Instant::now();
+        assert_eq!(test.next_failure().await, Some((StartCause::ImagePull, true)));
+        assert_eq!(first.elapsed().as_secs(), 10);
+        test.send(Event::Apply(pod("a", "Ready")));
+        assert_eq!(test.next_failure().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn withdraws_cause_while_another_pod_is_starting() {
+        let mut test = FinderTest::start(None);
+        test.list(&[pod("a", "InvalidImageName")]);
+        assert_eq!(test.next_failure().await, Some((StartCause::InvalidImage, true)));
+        test.send(Event::Apply(pod("b", "ContainerCreating")));
+        assert_eq!(test.next_failure().await, None);
+        test.send(Event::Delete(pod("b", "ContainerCreating")));
+        assert_eq!(test.next_failure().await, Some((StartCause::InvalidImage, true)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_ready_pod_without_sidecar_unless_others_are_starting() {
+        let mut test = FinderTest::start(None);
+        let mut old = pod("a", "Ready");
+        Arc::make_mut(old.0.as_mut().unwrap()).spec.as_mut().unwrap().containers.truncate(1);
+        test.list(&[old]);
+        assert_eq!(
+            test.next_problem().await,
+            Some(StartProblem::Unusable(UnusablePod::WithoutSidecar("a".into())))
+        );
+        test.send(Event::Apply(pod("b", "ContainerCreating")));
+        assert_eq!(test.next_problem().await, None);
+        test.send(Event::Apply(pod("b", "ErrImagePull")));
+        assert_eq!(test.next_failure().await, Some((StartCause::ImagePull, false)));
+        test.send(Event::Apply(pod("b", "Ready")));
+        assert_eq!(test.next_problem().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_ready_pod_that_the_service_does_not_select_and_not_its_failure() {
+        let mut test = FinderTest::start(None);
+        test.list(&[pod("v2", "ErrImagePull")]);
+        assert_eq!(test.next_problem().await, None);
+        test.send(Event::Apply(pod("v2", "Ready")));
+        let not_selected = StartProblem::Unusable(UnusablePod::NotSelected("v2".into()));
+        assert_eq!(test.next_problem().await, Some(not_selected));
+        test.send(Event::Apply(pod("v1", "ErrImagePull")));
+        assert_eq!(test.next_failure().await, Some((StartCause::ImagePull, false)));
+        test.send(Event::Apply(pod("v1", "Ready")));
+        assert_eq!(test.next_problem().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn continues_reported_failure_when_all_pods_are_listed() {
+        let reported = PodStartFailure {
+            cause: StartCause::ImagePull,
+            reason: "ErrImagePull".into(),
+            message: String::new(),
+            pod: "a".into(),
+            pods: 1,
+            since: component_base::clock::unix_millis() - 60_000,
+            given_up: true,
+        };
+        let mut test = FinderTest::start(Some(reported));
+        test.send(Event::Init);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(test.reports.try_recv().is_err());
+        test.list(&[pod("a", "ImagePullBackOff")]);
+        assert_eq!(test.next_failure().await, Some((StartCause::ImagePull, true)));
+    }
+
+    fn unacknowledged(name: &str) -> Decoded<Pod> {
+        let labels = json!({"app": "web", "track": "stable"});
+        serde_json::from_value(json!({"metadata": {"name": name, "labels": labels},
+            "spec": {"nodeName": "node3", "containers": [{"name": "app"}, {"name": "queue-proxy"}]},
+            "status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}}))
+        .unwrap()
+    }
+
+    fn acknowledged(name: &str) -> Decoded<Pod> {
+        let mut pod = unacknowledged(name);
+        let status = Arc::make_mut(pod.0.as_mut().unwrap()).status.as_mut().unwrap();
+        status.start_time = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        pod
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn node_without_acknowledgement_is_unresponsive_after_a_while() {
+        let mut test = FinderTest::start(None);
+        let began = Instant::now();
+        test.list(&[unacknowledged("a")]);
+        assert_eq!(test.next_problem().await, None);
+        assert_eq!(test.next_failure().await, Some((StartCause::NodeUnresponsive, false)));
+        assert_eq!(began.elapsed().as_millis(), 1800);
+        // A pod more gets the same time.
+        test.send(Event::Apply(unacknowledged("b")));
+        assert_eq!(test.next_problem().await, None);
+        let problem = test.next_problem().await;
+        assert_eq!(problem.as_ref().and_then(StartProblem::failure).map(|failure| failure.pods), Some(2));
+        assert_eq!(began.elapsed().as_millis(), 3600);
+        test.send(Event::Apply(acknowledged("b")));
+        assert_eq!(test.next_problem().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn acknowledgement_of_another_pod_shows_that_the_node_is_busy() {
+        let mut test = FinderTest::start(None);
+        test.list(&[unacknowledged("a"), unacknowledged("b")]);
+        assert_eq!(test.next_problem().await, None);
+        let began = Instant::now();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        test.send(Event::Apply(acknowledged("b")));
+        test.send(Event::Delete(acknowledged("b")));
+        assert_eq!(test.next_failure().await, Some((StartCause::NodeUnresponsive, false)));
+        assert_eq!(began.elapsed().as_millis(), 2800);
+    }
+}
