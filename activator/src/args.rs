@@ -42,8 +42,8 @@ pub struct Args {
     #[arg(long, env = "ROUSE_HEALTH_CHECK_AGENTS", value_delimiter = ',', default_value = health_checks::WELL_KNOWN)]
     pub health_check_agents: Vec<String>,
 
-    /// Template of the waiting page, in place of the built-in one, which is also used while the file
-    /// does not exist. The file is read again when it changes.
+    /// Template of the waiting page, in place of the built-in one, which is also used while the
+    /// file does not exist. The file is read again when it changes.
     #[arg(long, env = "ROUSE_WAITING_PAGE", value_name = "FILE")]
     pub waiting_page: Option<PathBuf>,
 
@@ -82,8 +82,8 @@ pub struct Args {
     #[arg(long, hide = true, env = "POD_IP")]
     pub pod_ip: Option<IpAddr>,
 
-    /// Name of the node of this pod. Of pods that are equally free, one on the same node gets a request
-    /// first.
+    /// Name of the node of this pod. Of pods that are equally free, one on the same node gets a
+    /// request first.
     #[arg(long, hide = true, env = "NODE_NAME")]
     pub node_name: Option<String>,
 
@@ -118,8 +118,8 @@ pub struct Limits {
     pub memory_budget: Option<u64>,
     /// How long a request may wait for a pod, unless its workload has a `wake-timeout`.
     pub wake_timeout: Duration,
-    /// Upper bound of the wake timeout that a workload may set. Longer ones would keep the memory of
-    /// requests whose clients have left without closing the connection.
+    /// Upper bound of the wake timeout that a workload may set. Longer ones would keep the memory
+    /// of requests whose clients have left without closing the connection.
     pub longest_wake_timeout: Duration,
     /// How long a browser is held before it gets the waiting page, on workloads that have one. Most
     /// wakes end earlier, and a page that is replaced at once is worse than a short wait.
@@ -130,8 +130,8 @@ pub struct Limits {
     /// Time without a connected zero-scaler after which the activator itself scales a workload with
     /// held requests from 0 to 1. A rollout of the zero-scalers takes less.
     pub fallback_wake_after: Duration,
-    /// Time for a client to send the head of a request, from its first byte, and until the first byte
-    /// of a connection.
+    /// Time for a client to send the head of a request, from its first byte, and until the first
+    /// byte of a connection.
     pub header_timeout: Duration,
     /// Time without a request after which a connection is closed.
     pub connection_idle_timeout: Duration,

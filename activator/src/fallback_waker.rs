@@ -3,8 +3,8 @@
 //! A held request is reported to the zero-scalers, and one of them wakes its workload. While none
 //! has been connected for 30 s (their Deployment was deleted, they crash, their image cannot be
 //! pulled), this queries the [`Throttler`](crate::throttler::Throttler) once a second for workloads
-//! at zero with held requests, and writes `/scale` from 0 to 1. The HPA, which is no longer disabled
-//! then, does the rest; without an HPA the workload stays at one pod.
+//! at zero with held requests, and writes `/scale` from 0 to 1. The HPA, which is no longer
+//! disabled then, does the rest; without an HPA the workload stays at one pod.
 //!
 //! This is the only write of an activator. It needs the ClusterRole
 //! `rouse-activator-fallback-waker`, is limited to workloads with a `wakeTarget` in their

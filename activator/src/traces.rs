@@ -1,7 +1,7 @@
 //! Traces of held requests for an OpenTelemetry collector, off without its address.
 //!
 //! ```text
-//! head ─► sampled? ─► trace of the request ─► traceparent to the pod ─► spans ─► bounded queue ─► collector
+//! head ─► sampled? ─► trace ─► traceparent to the pod ─► spans ─► bounded queue ─► collector
 //! ```
 //!
 //! A [`Tracer`](tracer::Tracer) decides with the head of a request whether it is traced.

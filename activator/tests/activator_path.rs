@@ -209,7 +209,8 @@ async fn read(
             Some(head)
         }
         Err(mut error) => {
-            // A request that was queued when GOAWAY arrived was not sent, and hyper does not return it.
+            // A request that was queued when GOAWAY arrived was not sent, and hyper does not return
+            // it.
             let is_unsent =
                 error.take_message().is_some() || format!("{error:?}").contains("NO_ERROR, Remote");
             assert!(is_unsent, "{error:?}");

@@ -1,10 +1,10 @@
 //! Connector: a TCP connection to a pod, within about a second or not at all.
 //!
 //! A pod that is starting or stopping may drop the first SYN, and the kernel repeats it only after
-//! a second. So a further attempt with a new SYN begins after 50 ms, and again after growing pauses;
-//! Knative's activator does the same. The earlier attempts go on: on a path with a round trip of
-//! more than the longest pause no other would succeed. A refused connection fails at once: the
-//! caller ejects the pod and probes it.
+//! a second. So a further attempt with a new SYN begins after 50 ms, and again after growing
+//! pauses; Knative's activator does the same. The earlier attempts go on: on a path with a round
+//! trip of more than the longest pause no other would succeed. A refused connection fails at once:
+//! the caller ejects the pod and probes it.
 
 use std::future::Future;
 use std::io;

@@ -53,8 +53,8 @@ pub enum ForwardError {
     /// sent to a pod of the workload while its body is whole.
     #[error("the pod's address belongs to another pod")]
     OtherPod,
-    /// The app promised again and again not to have processed the request, or its body cannot be sent
-    /// again.
+    /// The app promised again and again not to have processed the request, or its body cannot be
+    /// sent again.
     #[error("the app refuses the request, and has not processed it: {0}")]
     Unprocessed(#[source] io::Error),
     /// The request was sent, perhaps in part, and failed.

@@ -1,10 +1,10 @@
 //! SlotQueue: the requests of one workload that wait for a slot on a pod, and the slots.
 //!
 //! ```text
-//!  try_acquire ─► a slot is free and no request waits ─────────────────────► SlotPermit ──► dropped ─┐
-//!  acquire ─────► the end of the queue ─► first in the queue, a slot is free ─► SlotPermit           │
-//!                                            ▲                                                       │
-//!            pods, limits, peers ────────────┴───────────────────────────────────────────────────────┘
+//!  try_acquire ─► a slot is free and no request waits ────────────► SlotPermit ─► dropped ─┐
+//!  acquire ─────► end of the queue ─► first, and a slot is free ──► SlotPermit             │
+//!                                        ▲                                                 │
+//!            pods, limits, peers ────────┴─────────────────────────────────────────────────┘
 //! ```
 //!
 //! Strictly first come, first served: a new request never overtakes a waiting one, and a request

@@ -2,7 +2,7 @@
 //! of slow wakes.
 //!
 //! ```text
-//! received ─► poke sent ─► pod seen ─► scheduled ─► address seen ─► verified ─► forwarded ─► response head
+//! received ─► poke sent ─► pod seen ─► scheduled ─► address seen ─► verified ─► forwarded ─► head
 //! ├─ poke ──┤              │           │            │               │           │            │
 //! ├─ create ───────────────┼─ schedule ┼─ start ────┼─ probe ───────┤           │            │
 //! ├─ pod ───────────────────────────────────────────┤                           │            │

@@ -1,15 +1,15 @@
 //! HttpHandler: one request, from its head to the end of its response body.
 //!
 //! ```text
-//! probe? ─► no load? ─► admitted? ─► counted in (pokes) ─► held until a pod has a slot ─► forwarded
-//!                                                                 ▲                              │   │
-//!                                                                 └───── pod unreachable ────────┘   ▼
-//!                                                                                            tracked body
+//! probe? ─► no load? ─► admitted? ─► counted (pokes) ─► held until a pod has a slot ─► forwarded
+//!                                                       ▲                            │   │
+//!                                                       └───── pod unreachable ──────┘   ▼
+//!                                                                               tracked body
 //! ```
 //!
 //! The count, the slot and the memory travel in the response body and end with it. When the client
-//! disconnects, this future is dropped, and with it the request's position in the queue and all that
-//! it holds.
+//! disconnects, this future is dropped, and with it the request's position in the queue and all
+//! that it holds.
 
 mod browser;
 

@@ -4,9 +4,9 @@
 //! its workload, and no part of the request matters. There may be thousands of listeners: each is a
 //! task, not a thread. Closing a listener lets its requests end.
 //!
-//! A port leads to the first workload that claimed it, until that claim ends. The zero-scaler leases
-//! each port once; a second claim is forged, or from two zero-scalers, and must not move requests of
-//! one workload to the pods of another.
+//! A port leads to the first workload that claimed it, until that claim ends. The zero-scaler
+//! leases each port once; a second claim is forged, or from two zero-scalers, and must not move
+//! requests of one workload to the pods of another.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -89,8 +89,8 @@ impl Listeners {
         Self { options, open, claims, ports, workers, stop, tasks }
     }
 
-    /// Opens the ports that the workload leases and no other claimed before, and closes those that it
-    /// no longer leases.
+    /// Opens the ports that the workload leases and no other claimed before, and closes those that
+    /// it no longer leases.
     pub fn set_ports(
         &mut self,
         key: &Key,

@@ -1,9 +1,9 @@
 //! TcpHandler: one connection of a TCP port, from its arrival to its end.
 //!
 //! ```text
-//! probe? ─► admitted? ─► counted in (pokes) ─► held until a pod has a slot ─► tunnel to it ─► relay
-//!                                                ▲                              │
-//!                                                └─ pod accepts no connection ──┘
+//! probe? ─► admitted? ─► counted (pokes) ─► held until a pod has a slot ─► tunnel to it ─► relay
+//!                                             ▲                              │
+//!                                             └─ pod accepts no connection ──┘
 //! ```
 //!
 //! A connection is treated as a request and waits in the same queue. It keeps its slot until it

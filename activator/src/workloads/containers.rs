@@ -1,4 +1,5 @@
-//! What the containers of a pod declare: their ports and, of a pod without a queue-proxy, their probes.
+//! What the containers of a pod declare: their ports and, of a pod without a queue-proxy, their
+//! probes.
 //!
 //! The types have the field names of a Pod's spec, of which they are the part that an activator
 //! reads. [`Containers`] is what is kept of them.

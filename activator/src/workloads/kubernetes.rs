@@ -79,8 +79,8 @@ pub fn follow_pods(
     follow(events, read, ClusterChange::Pod, persisted, mark_persisted, changes, synced).instrument(span)
 }
 
-/// Sends every unlabelled pod of these namespaces as a change, with its proximity to `own`. Persists
-/// them like [`follow_workloads`]. Ends with the sender of the namespaces.
+/// Sends every unlabelled pod of these namespaces as a change, with its proximity to `own`.
+/// Persists them like [`follow_workloads`]. Ends with the sender of the namespaces.
 pub fn follow_pods_of_namespaces(
     client: Client,
     own: Location,

@@ -23,9 +23,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::DEADLINE;
 use super::work_log::{self, Work};
 
-/// Refuses what is for another pod, as a queue-proxy does; a plain one has no queue-proxy. Answers `/echo` with the request's body as it arrives, `/upgrade` and `/tunnel` with an echoing
-/// tunnel, and everything else with its address once it is released. Every response has the trace
-/// context of its request.
+/// Refuses what is for another pod, as a queue-proxy does; a plain one has no queue-proxy. Answers
+/// `/echo` with the request's body as it arrives, `/upgrade` and `/tunnel` with an echoing tunnel,
+/// and everything else with its address once it is released. Every response has the trace context
+/// of its request.
 pub struct FakePod {
     state: Arc<PodState>,
     _stop: DropGuard,

@@ -85,8 +85,8 @@ impl HttpHandler {
         Ok(())
     }
 
-    /// Completes at this time if there is no usable pod, else never: a browser that waits for a busy
-    /// pod is held as all clients are.
+    /// Completes at this time if there is no usable pod, else never: a browser that waits for a
+    /// busy pod is held as all clients are.
     async fn without_pod_after(&self, time: Instant) {
         tokio::time::sleep_until(time).await;
         if self.workload.any_pod().is_some() {
@@ -94,8 +94,8 @@ impl HttpHandler {
         }
     }
 
-    /// The response to a retry of the waiting page, when a pod could serve it. Its wake is traced from
-    /// this retry on, since the request that got the page has ended.
+    /// The response to a retry of the waiting page, when a pod could serve it. Its wake is traced
+    /// from this retry on, since the request that got the page has ended.
     async fn wait_for_pod(
         &self,
         request: &mut PendingRequest,

@@ -4,15 +4,15 @@
 //! workloads:
 //! - name: shop/web                      # namespace/name
 //!   ports:
-//!   - {listen: 20001, pod: 8012}        # a port of this process, and the port of the pods behind it
+//!   - {listen: 20001, pod: 8012}        # a port of this process, and the port of its pods
 //!   # - {listen: 20002, pod: 8022, protocol: tcp}   # by the admin port of the pods' queue-proxies
-//!   sidecar: true                       # false: `pod` is the port of the app, probed by a connection
-//!   timeoutSeconds: 300                 # longest time of a request, with sidecar: false; default none
+//!   sidecar: true                       # false: `pod` is the app's port, probed by connections
+//!   timeoutSeconds: 300                 # longest request, with sidecar: false; default none
 //!   pods:
 //!   - {ip: 10.0.0.1, ready: true}       # default false: probed before it gets a request
-//!   # - {ip: 10.0.0.2, uid: a1}         # as --pod-uid of its queue-proxy, which refuses other ones
+//!   # - {ip: 10.0.0.2, uid: a1}         # as --pod-uid of its queue-proxy, which refuses others
 //!   containerConcurrency: 10            # requests that a pod serves at a time; default no limit
-//!   wakeTimeoutSeconds: 30              # how long requests may wait, and how many; default: the flags
+//!   wakeTimeoutSeconds: 30              # how long requests wait, and how many; default: flags
 //!   queueDepth: 100
 //!   noWake: GET /healthz, HEAD          # requests that count as nothing; default none
 //!   waitingPage: true                   # browsers get a page while there is no pod; default false

@@ -1,6 +1,7 @@
 //! ListedKeys: turns the events of a watch into changes of objects.
 //!
-//! Remembers the keys of all objects, so that a new list shows which of them were deleted meanwhile.
+//! Remembers the keys of all objects, so that a new list shows which of them were deleted
+//! meanwhile.
 
 use std::collections::BTreeSet;
 
