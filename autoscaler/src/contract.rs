@@ -26,8 +26,8 @@ pub const CONFIG_MAP: &str = "config-autoscaler";
 /// ConfigMap with the last valid data of [`CONFIG_MAP`], written by the zero-scaler's leader.
 pub const ACCEPTED_CONFIG_MAP: &str = "config-autoscaler-accepted";
 
-/// Annotation on [`CONFIG_MAP`]: `"true"` announces that all parts of Rouse are about to be deleted.
-/// The zero-scaler then scales all workloads from zero and leads their Services to pods.
+/// Annotation on [`CONFIG_MAP`]: `"true"` announces that all parts of Rouse are about to be
+/// deleted. The zero-scaler then scales all workloads from zero and leads their Services to pods.
 pub const UNINSTALL: &str = "autoscaling.rouse.dev/uninstall";
 
 /// Pod label that requests the sidecar (value `"true"`). The components watch labelled pods of the
@@ -45,8 +45,8 @@ pub const SCALE_TO_ZERO: &str = "autoscaling.rouse.dev/scale-to-zero";
 /// limit. The pods need the same annotation for their sidecar.
 pub const CONTAINER_CONCURRENCY: &str = "autoscaling.rouse.dev/container-concurrency";
 
-/// Annotation on an HPA: `none` lets the HPA scale on its own metrics; Rouse only wakes the workload
-/// and scales it to zero. Otherwise a setting.
+/// Annotation on an HPA: `none` lets the HPA scale on its own metrics; Rouse only wakes the
+/// workload and scales it to zero. Otherwise a setting.
 pub const METRIC: &str = "autoscaling.rouse.dev/metric";
 /// Value of [`METRIC`].
 pub const NO_METRIC: &str = "none";
@@ -65,17 +65,17 @@ pub const PROTOCOL: &str = "autoscaling.rouse.dev/protocol";
 /// `targetPort`.
 pub const QUEUE_PROXY: &str = "queue-proxy";
 
-/// Default traffic port of the sidecar: HTTP/1.1 and h2c, or a TCP relay for other protocols. A pod may
-/// have others: see [`SidecarPorts`](sidecar_ports::SidecarPorts).
+/// Default traffic port of the sidecar: HTTP/1.1 and h2c, or a TCP relay for other protocols. A pod
+/// may have others: see [`SidecarPorts`](sidecar_ports::SidecarPorts).
 pub const QUEUE_PROXY_PORT: u16 = 8012;
-/// Default statistics port of the sidecar. TCP: `/stat` for the collector and `/metrics` for Prometheus.
-/// UDP: the same stat as [datagrams](crate::stats::datagram).
+/// Default statistics port of the sidecar. TCP: `/stat` for the collector and `/metrics` for
+/// Prometheus. UDP: the same stat as [datagrams](crate::stats::datagram).
 pub const QUEUE_PROXY_STATS_PORT: u16 = 9090;
 /// Query parameter of `/stat`: the workload's latency objective in microseconds, 0 for none.
 pub const OBJECTIVE_PARAMETER: &str = "objective-micros";
-/// Default admin port of the sidecar: `/ready` and `/app-ready` for the kubelet, [`START_DRAIN_PATH`] and
-/// [`WAIT_FOR_DRAIN_PATH`] for the preStop hooks of sidecar and app. For TCP workloads, activators send probes and tunneled connections
-/// ([`TUNNEL_PATH`]) to it.
+/// Default admin port of the sidecar: `/ready` and `/app-ready` for the kubelet,
+/// [`START_DRAIN_PATH`] and [`WAIT_FOR_DRAIN_PATH`] for the preStop hooks of sidecar and app. For
+/// TCP workloads, activators send probes and tunneled connections ([`TUNNEL_PATH`]) to it.
 pub const QUEUE_PROXY_ADMIN_PORT: u16 = 8022;
 /// Name of [`QUEUE_PROXY_STATS_PORT`] in the sidecar's container.
 pub const QUEUE_PROXY_STATS_PORT_NAME: &str = "queue-stats";

@@ -1,8 +1,8 @@
 //! The last hour of one workload: samples of its load and sizes, and its wakes.
 //!
-//! The metrics-adapter keeps one for each workload and records each attempt to decide, and the wakes
-//! that activators report. `kubectl rouse ui` reads it through the metrics API and draws it. It is
-//! lost with the process: the replica that leads next has its own, which may be shorter.
+//! The metrics-adapter keeps one for each workload and records each attempt to decide, and the
+//! wakes that activators report. `kubectl rouse ui` reads it through the metrics API and draws it.
+//! It is lost with the process: the replica that leads next has its own, which may be shorter.
 //!
 //! One workload takes at most [`MAX_BYTES`]. Missing data leaves a gap: no sample, or a sample
 //! without a load, and never a zero.

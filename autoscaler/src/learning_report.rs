@@ -1,7 +1,7 @@
 //! LearningReport: the learned target of one workload with its evidence, as part of its decision.
 //!
-//! The metrics-adapter fills it from a learner of the crate `learning`. The zero-scaler writes it to the status of the PodAutoscaler, from
-//! which the learner of a new leader is restored.
+//! The metrics-adapter fills it from a learner of the crate `learning`. The zero-scaler writes it
+//! to the status of the PodAutoscaler, from which the learner of a new leader is restored.
 
 mod checkpoint;
 mod phase;
@@ -39,8 +39,8 @@ pub struct LearningReport {
     pub changes: u64,
     /// Those of them that restored an earlier target.
     pub reverts: u64,
-    /// The state from which a learner is restored. `None` in a snapshot of the decision stream, which
-    /// has the reports of all workloads in one message.
+    /// The state from which a learner is restored. `None` in a snapshot of the decision stream,
+    /// which has the reports of all workloads in one message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
 }

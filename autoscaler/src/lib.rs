@@ -14,11 +14,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`contract`] | names, ports and text formats that the processes, the manifests and users share |
+//! | [`contract`] | names, ports and text formats that processes, manifests and users share |
 //! | [`settings`] | the ConfigMap `config-autoscaler` and the annotations of a workload |
 //! | [`stats`] | what a process reports about its requests, and the windows over these reports |
 //! | [`scaling`] | how many pods a workload should have, zero included |
-//! | [`learning_report`] | the learned target in a decision: how many requests one pod should carry |
+//! | [`learning_report`] | the learned target in a decision: how many requests fit one pod |
 //! | [`history`] | the last hour of a workload: its samples and wakes |
 //! | [`routing`] | which pods and activators a request may use, and how many at a time |
 //! | `api` | the custom resources (feature `api`) |

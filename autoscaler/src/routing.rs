@@ -2,7 +2,7 @@
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`sks_mode`] | whether requests go to pods or through activators, and the number of activators |
+//! | [`sks_mode`] | whether requests go to pods or through activators, and through how many |
 //! | [`endpoint_subset`] | which activators serve a workload |
 //! | [`port_lease`] | which activator port identifies a Service port |
 //! | [`pod_assignment`] | which activator owns which request slots of each pod |

@@ -1,9 +1,9 @@
 //! Settings of the cluster and of individual workloads.
 //!
 //! ```text
-//!  ConfigMap config-autoscaler ──► AutoscalerConfig ─┐
-//!  annotations of the PodAutoscaler ─────────────────┼─► Settings ──► collector, decider, zero-scaler
-//!  replica bounds of its spec ───────────────────────┘
+//!  ConfigMap config-autoscaler ─► AutoscalerConfig ─┐
+//!  annotations of the PodAutoscaler ────────────────┼─► Settings ─► decider, zero-scaler
+//!  replica bounds of its spec ──────────────────────┘
 //! ```
 //!
 //! [`AutoscalerConfig`] needs a ConfigMap without errors. [`Settings`] always resolve: an invalid

@@ -2,9 +2,9 @@
 //!
 //! A queue-proxy sends a [`Stat`] in response to HTTP `GET /stat` or to a query by [`datagram`]. An
 //! activator pushes an [`ActivatorReport`] of [`StatMessage`]s to each metrics-adapter and
-//! zero-scaler. Both count with [`RequestStats`]. For a learned target they also count how requests end,
-//! with [`RequestProgress`] and [`EndedRequests`]: the queue-proxy of its app, the activator of pods
-//! without a sidecar. The metrics-adapter adds the stats to a [`collection`] per workload.
+//! zero-scaler. Both count with [`RequestStats`]. For a learned target they also count how requests
+//! end, with [`RequestProgress`] and [`EndedRequests`]: the queue-proxy of its app, the activator
+//! of pods without a sidecar. The metrics-adapter adds the stats to a [`collection`] per workload.
 
 mod app_stat;
 pub mod collection;

@@ -24,8 +24,8 @@ pub struct MetricSpec {
     /// Name of the Service, which is the label value in metric queries of HPAs.
     #[schemars(length(min = 1, max = 63))]
     pub service: String,
-    /// Label selector, in its text form, of the pods that get the Service's requests. Their requests
-    /// are the metric.
+    /// Label selector, in its text form, of the pods that get the Service's requests. Their
+    /// requests are the metric.
     pub selector: String,
     /// Label selector, in its text form, of the scale target's pods, if it is another one. The
     /// workload is idle only if these have no requests either.
@@ -34,8 +34,8 @@ pub struct MetricSpec {
     /// Whether the pods have a queue-proxy to read statistics from. If not, activators report all.
     #[serde(default, skip_serializing_if = "SidecarMode::is_required")]
     pub sidecar: SidecarMode,
-    /// Whether requests reach pods without queue-proxy past the activators. They are counted nowhere,
-    /// so the workload has no metric and no decision.
+    /// Whether requests reach pods without queue-proxy past the activators. They are counted
+    /// nowhere, so the workload has no metric and no decision.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bypassed: bool,
 }

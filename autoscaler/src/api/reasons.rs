@@ -7,8 +7,8 @@ use crate::scaling::active_condition::ActiveReason;
 use crate::scaling::pod_start::StartCause;
 use crate::scaling::scale_to_zero::StayReason;
 
-/// What to do about a reason, by its CamelCase word: empty where nothing is wrong, `None` for one that
-/// is not Rouse's.
+/// What to do about a reason, by its CamelCase word: empty where nothing is wrong, `None` for one
+/// that is not Rouse's.
 pub fn fix(reason: &str) -> Option<&'static str> {
     describe().into_iter().find(|row| row.reason == reason).map(|row| row.fix)
 }

@@ -209,8 +209,8 @@ pub struct PortLease {
     pub service_port: u16,
     /// Port on every activator that identifies this port of this workload; unique in the cluster.
     pub activator_port: u16,
-    /// Default port of queue-proxy on the pods, which each pod may replace, or port of the app if they
-    /// have no queue-proxy; 0 if `podPortName` names the app's port.
+    /// Default port of queue-proxy on the pods, which each pod may replace, or port of the app if
+    /// they have no queue-proxy; 0 if `podPortName` names the app's port.
     pub pod_port: u16,
     /// Name of the container port of the app, if the Service's target port is a name and the pods
     /// have no queue-proxy.

@@ -3,7 +3,8 @@
 //! Input: pod templates, from the zero-scaler's cache and from `kubectl rouse check`. Output: a
 //! reason with its problem and its fix, which both show alike.
 //!
-//! What surprises: ports of init containers do not count, since those have ended when the app starts.
+//! What surprises: ports of init containers do not count, since those have ended when the app
+//! starts.
 
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 

@@ -28,7 +28,8 @@ pub fn sidecar_ports_of_template(template: &PodTemplateSpec) -> SidecarPorts {
     template.spec.as_ref().and_then(sidecar_ports).unwrap_or_else(annotated)
 }
 
-/// Whether the port's target is the sidecar: its port's name, or the number of its port for traffic.
+/// Whether the port's target is the sidecar: its port's name, or the number of its port for
+/// traffic.
 pub fn targets_sidecar(port: &ServicePort, traffic: u16) -> bool {
     match &port.target_port {
         Some(IntOrString::String(name)) => name == QUEUE_PROXY,

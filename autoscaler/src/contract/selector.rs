@@ -55,8 +55,8 @@ impl Selector {
         Ok(Self { requirements: requirements.map_err(fail)? })
     }
 
-    /// Parses a text that names one value for each label, as the selector of a Service does; `None` if
-    /// it is empty, invalid, or contains more than that.
+    /// Parses a text that names one value for each label, as the selector of a Service does; `None`
+    /// if it is empty, invalid, or contains more than that.
     pub fn parse_labels(text: &str) -> Option<Self> {
         let selector = Self::parse(text).ok()?;
         let labels = selector.as_labels()?;

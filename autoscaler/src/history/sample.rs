@@ -54,9 +54,9 @@ pub(super) struct SampleSeries(VecDeque<PackedSample>);
 // === impl SampleSeries ===
 
 impl SampleSeries {
-    /// Replaces the sample of the interval of `at`. A time before the newest sample, by a clock that
-    /// was set back, is dropped until the clock has caught up, or replaces all if that takes longer
-    /// than the hour.
+    /// Replaces the sample of the interval of `at`. A time before the newest sample, by a clock
+    /// that was set back, is dropped until the clock has caught up, or replaces all if that takes
+    /// longer than the hour.
     pub(super) fn record(&mut self, at: i64, state: Sample) {
         let Ok(interval) = u32::try_from(at.div_euclid(INTERVAL_MS)) else { return };
         let mut sample = PackedSample::new(interval, state);

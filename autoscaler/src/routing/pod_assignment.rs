@@ -8,9 +8,10 @@
 //! ```text
 //!  container concurrency 7, activators a, b, c
 //!
-//!        pod-1      pod-2      pod-3      each activator gets ⌊7/3⌋ = 2 slots of every pod;
-//!       aabbcc a   aabbcc c   aabbcc b    the remaining slot goes to the activator with the highest
-//!                                         score (rendezvous hashing) that has a remainder left to get
+//!        pod-1      pod-2      pod-3      each activator gets ⌊7/3⌋ = 2 slots of every
+//!       aabbcc a   aabbcc c   aabbcc b    pod; the remaining slot goes to the activator with
+//!                                         the highest score (rendezvous hashing) that has a
+//!                                         remainder left to get
 //! ```
 //!
 //! Shares differ by at most one slot. A pod or an activator that is added or removed moves few

@@ -1,10 +1,10 @@
 //! Proximity: how far a pod is from an activator, by node and zone.
 //!
-//! Input: the locations of both, from the objects of their pods. Output: a rank, by which activators
-//! choose among pods that are equally free, and among no others.
+//! Input: the locations of both, from the objects of their pods. Output: a rank, by which
+//! activators choose among pods that are equally free, and among no others.
 //!
-//! A location that is not known is near nothing: without nodes and zones all pods are elsewhere, and
-//! the choice is the one without ranks.
+//! A location that is not known is near nothing: without nodes and zones all pods are elsewhere,
+//! and the choice is the one without ranks.
 
 /// Where a pod runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

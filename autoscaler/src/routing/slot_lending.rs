@@ -2,12 +2,12 @@
 //! waits.
 //!
 //! ```text
-//!      activator a                                        activator b
-//!        │ ── Want ────────────────────────────────────────►│ b has a free slot and no request for it,
-//!        │ ◄───────────────────────────────────── Lend ──── │ or a's oldest request waits much longer
-//!        │ the request of a runs on the slot                │
-//!        │ ── Return ──────────────────────────────────────►│ unless a has more requests and no other
-//!        │                                                  │ peer wants slots
+//!      activator a                                    activator b
+//!        │ ── Want ────────────────────────────────────►│ b has a free slot and no request for it,
+//!        │ ◄───────────────────────────────── Lend ──── │ or a's oldest request waits much longer
+//!        │ the request of a runs on the slot            │
+//!        │ ── Return ──────────────────────────────────►│ unless a has more requests and no other
+//!        │                                              │ peer wants slots
 //! ```
 //!
 //! Each activator has one [`SlotLending`] for each workload with a container concurrency. Input:

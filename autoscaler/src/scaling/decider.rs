@@ -1,8 +1,10 @@
 //! Decider: how many pods a workload should have, from the averages of its windows.
 //!
 //! ```text
-//!  averages ─► pods wanted (stable, panic) ─► rate limits ─► activation scale ─► panic hold ─► scale-down delay ─► desired
-//!                                  └─► over the threshold? ─► panic mode
+//!  averages ─► pods wanted (stable, panic) ─► rate limits ─► activation scale ─► panic hold
+//!                                  │                                                  │
+//!                                  └─► over the threshold? ─► panic mode               ▼
+//!                                                         desired ◄──────── scale-down delay
 //! ```
 //!
 //! Input: the averages of a [`Collection`](crate::stats::collection::Collection) and the number of

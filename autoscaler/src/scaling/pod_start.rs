@@ -9,15 +9,19 @@
 //! A cause counts for the workload only while every pod has one: any other pod may still become
 //! ready. Most causes are transient, so each has to last for its patience:
 //!
-//! | cause | Kubernetes reason | patience | because |
-//! |---|---|---|---|
-//! | `ImagePull` | ErrImagePull, ImagePullBackOff | start patience | registries fail now and then, and the kubelet retries after 10 s |
-//! | `CrashLoop` | CrashLoopBackOff, set from the second crash on | start patience | a late database costs a crash or two |
-//! | `ContainerConfig` | CreateContainerConfigError | start patience | the ConfigMap may be applied a moment later |
-//! | `ContainerStart` | CreateContainerError, RunContainerError | start patience | a runtime may be busy |
-//! | `InvalidImage` | InvalidImageName, ErrImageNeverPull | 0 | a retry does not change it |
-//! | `Unschedulable` | PodScheduled is False: Unschedulable | unschedulable patience | a new node may be starting |
-//! | `NodeUnresponsive` | none: the kubelet of the pod's node reports nothing | unschedulable patience | the kubelet may be busy or restart |
+//! | cause | Kubernetes reason | patience |
+//! |---|---|---|
+//! | `ImagePull` | ErrImagePull, ImagePullBackOff | start |
+//! | `CrashLoop` | CrashLoopBackOff, set from the second crash on | start |
+//! | `ContainerConfig` | CreateContainerConfigError | start |
+//! | `ContainerStart` | CreateContainerError, RunContainerError | start |
+//! | `InvalidImage` | InvalidImageName, ErrImageNeverPull | 0 |
+//! | `Unschedulable` | PodScheduled is False: Unschedulable | unschedulable |
+//! | `NodeUnresponsive` | none: the kubelet of the pod's node reports nothing | unschedulable |
+//!
+//! A registry fails now and then, and the kubelet retries after 10 s; a late database costs a crash
+//! or two; a ConfigMap may be applied a moment later; a runtime or a kubelet may be busy; a new
+//! node may be starting. Only a retry of an invalid image changes nothing.
 //!
 //! What surprises: `CrashLoop` also holds while the container runs again, so that the cause does
 //! not change with each restart.

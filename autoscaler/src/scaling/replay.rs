@@ -7,8 +7,8 @@
 //!                        └─ decide ─────┘
 //! ```
 //!
-//! The other direction is a [`LoadRecording`]: what a live workload's windows and decider get, as such
-//! lines. A [`Shadow`] replays them for pods that follow its own decisions.
+//! The other direction is a [`LoadRecording`]: what a live workload's windows and decider get, as
+//! such lines. A [`Shadow`] replays them for pods that follow its own decisions.
 //!
 //! Input: lines from `metrics-adapter simulate`, and from the tests that compare the results with
 //! recordings of Knative's own code for the same input (`tests/traces` of the repository, which

@@ -8,9 +8,10 @@
 //!     │                   └─────────────────────────────┘ at zero again
 //! ```
 //!
-//! Input: what the zero-scaler observes of a workload whenever it reconciles it. Output: the totals,
-//! which it writes into the status of the PodAutoscaler, with the start of the present phase. So the
-//! totals need a write only when the phase changes, and a reader adds the present phase itself.
+//! Input: what the zero-scaler observes of a workload whenever it reconciles it. Output: the
+//! totals, which it writes into the status of the PodAutoscaler, with the start of the present
+//! phase. So the totals need a write only when the phase changes, and a reader adds the present
+//! phase itself.
 //!
 //! The result is rounded down, three times: a period at zero counts only from the end of the pods'
 //! termination grace period, the baseline is one pod even if minReplicas is larger, and the time in

@@ -88,8 +88,8 @@ pub struct ObservedWorkload {
 pub struct RequestDemand {
     /// Pods wanted.
     pub desired: u32,
-    /// The least that the decider wants of the ready pods, however idle they are: the maximum rate of
-    /// scaling down.
+    /// The least that the decider wants of the ready pods, however idle they are: the maximum rate
+    /// of scaling down.
     pub least: u32,
     /// Since when there is no request; `None` while there are requests, or if a source is silent.
     pub idle_since: Option<i64>,
@@ -262,8 +262,8 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
     }
 }
 
-/// How long a workload has to be idle. A delay of scaling down is over with a decision of 0, and has to
-/// be added where the rate of scaling down keeps decisions above that.
+/// How long a workload has to be idle. A delay of scaling down is over with a decision of 0, and
+/// has to be added where the rate of scaling down keeps decisions above that.
 fn idle_window(demand: RequestDemand, settings: &Settings) -> Duration {
     let delay = if demand.desired == 0 { Duration::ZERO } else { settings.scale.down_delay };
     settings.window.stable.saturating_add(delay)

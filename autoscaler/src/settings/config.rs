@@ -1,9 +1,9 @@
 //! Cluster-wide settings: the ConfigMap `config-autoscaler`.
 //!
-//! Keys, defaults and bounds are Knative's, plus keys for pods that cannot start and for the learned
-//! target. metrics-adapter and zero-scaler watch the ConfigMap. One invalid key rejects the whole
-//! ConfigMap, because its other values may depend on that key. The last valid ConfigMap then stays
-//! in effect.
+//! Keys, defaults and bounds are Knative's, plus keys for pods that cannot start and for the
+//! learned target. metrics-adapter and zero-scaler watch the ConfigMap. One invalid key rejects the
+//! whole ConfigMap, because its other values may depend on that key. The last valid ConfigMap then
+//! stays in effect.
 //!
 //! As in Knative, unrecognized keys are ignored, and the panic window is at least one bucket (1 s).
 

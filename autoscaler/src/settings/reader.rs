@@ -114,7 +114,8 @@ impl<'a> SettingReader<'a> {
         self.text(setting).is_some() && !self.has_error(setting)
     }
 
-    /// Whether the setting already has an error. Checks against other settings must then be skipped.
+    /// Whether the setting already has an error. Checks against other settings must then be
+    /// skipped.
     pub(super) fn has_error<T>(&self, setting: &Setting<T>) -> bool {
         let name = self.name(setting);
         self.errors.iter().any(|error| error.key == name)

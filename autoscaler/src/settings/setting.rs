@@ -1,8 +1,8 @@
 //! The declaration of a setting: names, values, default and meaning, each of them once.
 //!
-//! The [groups](super::groups) declare all settings as constants. From a declaration come the parser
-//! and its error messages, the reference page, and the descriptions of the fields of a PodAutoscaler
-//! with the same meaning.
+//! The [groups](super::groups) declare all settings as constants. From a declaration come the
+//! parser and its error messages, the reference page, and the descriptions of the fields of a
+//! PodAutoscaler with the same meaning.
 
 /// A setting of the cluster, of a workload, or of both.
 pub(crate) struct Setting<T: 'static> {

@@ -45,8 +45,8 @@ pub struct Settings {
 // === impl Settings ===
 
 impl Settings {
-    /// Reads each setting. `cluster` has the values of those that are not given; without it they are
-    /// the defaults.
+    /// Reads each setting. `cluster` has the values of those that are not given; without it they
+    /// are the defaults.
     pub(super) fn read(reader: &mut SettingReader<'_>, cluster: Option<&Self>) -> Self {
         Self {
             zero: ZeroSettings::read(reader, cluster.map(|it| &it.zero)),
@@ -65,16 +65,16 @@ impl Settings {
         self.target.utilization(metric)
     }
 
-    /// Applies whether the pods have a queue-proxy: without one, activators limit and count, so they
-    /// stay in the request path.
+    /// Applies whether the pods have a queue-proxy: without one, activators limit and count, so
+    /// they stay in the request path.
     pub fn apply_sidecar_mode(&mut self, mode: SidecarMode) {
         if !mode.is_required() {
             self.target.burst_capacity = BurstCapacity::Always;
         }
     }
 
-    /// The schedule within the largest size; `None` for an unreachable workload, which has no smallest
-    /// size either.
+    /// The schedule within the largest size; `None` for an unreachable workload, which has no
+    /// smallest size either.
     pub fn schedule_in_force(&self) -> Option<Schedule> {
         let schedule = self.scale.schedule.as_ref().filter(|_| self.zero.reachability.is_reachable())?;
         Some(schedule.at_most(self.scale.max))

@@ -1,10 +1,10 @@
 //! The collection of one workload's stats, second by second.
 //!
 //! ```text
-//!  activators ── push ──┐                 ┌─ concurrency: stable, panic
-//!                       ├─► Stat ─► sum ──┤                              ─► averages ─► Decider, metrics API
-//!  queue-proxies scraped┘   per second    └─ requests:    stable, panic
-//!                       └─► Idleness                                     ─► idle_since ─► zero-scaler
+//!  activators ── push ──┐                 ┌─ concurrency: stable, panic ─┐
+//!                       ├─► Stat ─► sum ──┤                              ├─► averages ─► Decider
+//!  queue-proxies scraped┘   per second    └─ requests:    stable, panic ─┘
+//!                       └─► Idleness ─► idle_since ─► zero-scaler
 //! ```
 //!
 //! A request that an activator forwards is counted twice, by the activator and by the pod. The

@@ -22,8 +22,8 @@ pub enum RequestEnd {
     /// the response began: its response would have taken longer still. Without these, a pod would
     /// look the faster the more of its clients give up.
     Timed(Duration),
-    /// The app failed after this time: status 5xx, the gRPC status of a failure in the server, or an
-    /// incomplete response.
+    /// The app failed after this time: status 5xx, the gRPC status of a failure in the server, or
+    /// an incomplete response.
     Failed(Duration),
     /// The client left during the response, as clients of event streams do. The time is the
     /// client's choice, and is not counted.

@@ -1,12 +1,13 @@
-//! RequestProgress: how far a request is in the app, and so what its end means for a learned target.
+//! RequestProgress: how far a request is in the app, and so what its end means for a learned
+//! target.
 //!
 //! Input: the events of one request, from a queue-proxy or from an activator that observes pods
 //! without a sidecar. Output: the [`RequestEnd`] of a request that ends now, for
 //! [`EndedRequests`](super::EndedRequests).
 //!
-//! What surprises: a request that ends before its response began has a time, because its client gave
-//! up after that time at the earliest. One that ends during its response has none: clients of event
-//! streams leave when they like.
+//! What surprises: a request that ends before its response began has a time, because its client
+//! gave up after that time at the earliest. One that ends during its response has none: clients of
+//! event streams leave when they like.
 
 use std::time::Duration;
 

@@ -30,8 +30,8 @@ pub struct Stat {
     pub proxied_request_count: f64,
     /// Whole Unix seconds at the end of the period.
     pub timestamp: i64,
-    /// The requests that ended; `None` of a whole workload from an activator, of TCP connections, and
-    /// from a sidecar of an earlier version.
+    /// The requests that ended; `None` of a whole workload from an activator, of TCP connections,
+    /// and from a sidecar of an earlier version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app: Option<AppStat>,
 }
@@ -61,8 +61,8 @@ pub struct ActivatorReport {
     pub activator: String,
     /// The workloads with requests in this activator now or in the last period.
     pub messages: Vec<StatMessage>,
-    /// The pods of these workloads whose target is learned without sidecars. A pod without a request
-    /// is absent.
+    /// The pods of these workloads whose target is learned without sidecars. A pod without a
+    /// request is absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<PodStat>,
     /// Slow wakes of requests that were answered since the last report.

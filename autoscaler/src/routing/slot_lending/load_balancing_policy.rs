@@ -1,5 +1,5 @@
-//! Load balancing policy, chosen by container concurrency as in Knative. Among pods that are equally
-//! free, nearer ones come first.
+//! Load balancing policy, chosen by container concurrency as in Knative. Among pods that are
+//! equally free, nearer ones come first.
 
 use std::num::NonZeroU32;
 
@@ -9,8 +9,8 @@ const FIRST_AVAILABLE_UP_TO: u32 = 3;
 /// Order in which free slots are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadBalancingPolicy {
-    /// The first pod with a free slot, of the nearest ones, so that few pods are in use. Small limits
-    /// need no spreading, because a pod without a free slot is never selected.
+    /// The first pod with a free slot, of the nearest ones, so that few pods are in use. Small
+    /// limits need no spreading, because a pod without a free slot is never selected.
     FirstAvailable,
     /// One pod after the other, so that no pod fills up while others are idle. A nearer pod goes
     /// before its predecessor if it has as many free slots, so that it gets twice its part at most.

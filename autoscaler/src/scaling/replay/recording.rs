@@ -1,7 +1,8 @@
 //! LoadRecording: the inputs of a live workload's windows and decider, as lines of a trace.
 //!
 //! Input: each stat as the windows get it, and each decision. Output: lines that a
-//! [`Replay`](super::Replay) takes, which then decides as the workload did. The caller encodes them.
+//! [`Replay`](super::Replay) takes, which then decides as the workload did. The caller encodes
+//! them.
 //!
 //! What surprises: a replay begins with empty windows and in a panic, the workload did not. They
 //! decide alike when a stable window has passed. Unread lines are dropped, the
@@ -107,8 +108,8 @@ impl LoadRecording {
         self.push(at, RecordedEvent::Stat { stat });
     }
 
-    /// Adds a decision with these settings and ready pods. Returns false, and adds nothing, if metric
-    /// or aggregation differ from the first line: a trace has one of each.
+    /// Adds a decision with these settings and ready pods. Returns false, and adds nothing, if
+    /// metric or aggregation differ from the first line: a trace has one of each.
     #[must_use]
     pub fn decision(
         &mut self,
@@ -188,7 +189,8 @@ mod tests {
         serde_json::from_str(&serde_json::to_string(line).unwrap()).unwrap()
     }
 
-    /// Ten minutes with a burst, in which the ready pods follow the decisions and the target changes.
+    /// Ten minutes with a burst, in which the ready pods follow the decisions and the target
+    /// changes.
     #[test]
     fn replay_decides_as_the_workload_did() {
         let mut spec = DeciderSpec { target: 10.0, total: 14.0, ..DeciderSpec::default() };

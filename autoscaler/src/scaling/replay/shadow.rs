@@ -4,18 +4,18 @@
 //! its stats. Output: the decisions for pods that follow these decisions, and a report of both.
 //!
 //! ```text
-//!  trace ─┬─ stat, spec, decide ─► Replay ─► decision ─► followed size ─┬─► pods, seconds over the target
+//!  trace ─┬─ stat, spec, decide ─► Replay ─► decision ─► followed size ─┬─► pods, time over target
 //!         │                          ▲────────── ready pods ◄──────────┘
-//!         └─ ready ─────────────────────────────────────────────────────► the same of the other autoscaler
+//!         └─ ready ─────────────────────────────────────────────────────► the same of the other
 //! ```
 //!
 //! The size follows as in a cluster: up at once in a panic and from zero, else at the next sync of
 //! the HPA; new pods are ready after a start time, and pods that are removed end at once. At zero,
 //! requests wait for the first pod.
 //!
-//! What surprises: the load is the one that was measured. Where concurrency grows with the load of a
-//! pod, other sizes would have measured other concurrency. Decisions equal those in a cluster where
-//! the load and the decision do not depend on the size.
+//! What surprises: the load is the one that was measured. Where concurrency grows with the load of
+//! a pod, other sizes would have measured other concurrency. Decisions equal those in a cluster
+//! where the load and the decision do not depend on the size.
 
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ pub struct ShadowOptions {
     pub min: u32,
     /// Most pods.
     pub max: u32,
-    /// Time that the workload stays up after a stable window without requests; `None` if it never goes
-    /// to zero.
+    /// Time that the workload stays up after a stable window without requests; `None` if it never
+    /// goes to zero.
     pub grace: Option<Duration>,
     /// From the creation of a pod until it is ready.
     pub pod_start: Duration,

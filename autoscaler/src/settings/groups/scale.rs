@@ -164,9 +164,9 @@ impl ScaleLimits {
         Self { max: reader.read(&MAX_LIMIT, None) }
     }
 
-    /// Reports sizes of the cluster that conflict with these limits, or with each other. A size that
-    /// failed to parse has its default here, which could cause a second, misleading error: it is
-    /// skipped.
+    /// Reports sizes of the cluster that conflict with these limits, or with each other. A size
+    /// that failed to parse has its default here, which could cause a second, misleading error: it
+    /// is skipped.
     pub(in crate::settings) fn check(&self, scale: &ScaleSettings, reader: &mut SettingReader<'_>) {
         let within_limit = self.max == 0 || (1..=self.max).contains(&scale.max);
         if !within_limit && !reader.has_error(&MAX) {

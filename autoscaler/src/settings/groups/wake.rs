@@ -1,4 +1,5 @@
-//! Settings of wakes: which requests start them, how long requests wait, and how long pods may take.
+//! Settings of wakes: which requests start them, how long requests wait, and how long pods may
+//! take.
 
 use std::time::Duration;
 

@@ -26,8 +26,8 @@ impl NoWakeResponse {
         parse: Self::parse,
         print: |response| Some(response.to_string()),
     };
-    /// The default. An uptime monitor takes it for a working app, which is correct: a request of any
-    /// other client would wake the workload and be served.
+    /// The default. An uptime monitor takes it for a working app, which is correct: a request of
+    /// any other client would wake the workload and be served.
     pub(in crate::settings) const ASLEEP: Self = Self { status: 200, text: Cow::Borrowed("asleep") };
 
     /// Parses the text form: a status, then the text if there is one.

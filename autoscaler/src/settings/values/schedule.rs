@@ -2,8 +2,8 @@
 //! `Mon-Fri 07:30-19:00 Europe/Berlin: 2; Sat 10:00-14:00: 1`.
 //!
 //! The metrics-adapter raises the metric of an HPA to it, and the zero-scaler wakes a workload for
-//! it and keeps it above zero. Both evaluate the text at an instant that they pass in. Rules of time
-//! zones are bundled with the binaries, so all replicas have the same.
+//! it and keeps it above zero. Both evaluate the text at an instant that they pass in. Rules of
+//! time zones are bundled with the binaries, so all replicas have the same.
 //!
 //! Of windows that overlap, the first one of the text counts, so an exception is written before the
 //! rule. Outside of all windows there is no scheduled minimum.

@@ -13,8 +13,8 @@ pub enum SidecarMode {
     /// Each pod has a queue-proxy, which receives, limits and counts its requests.
     #[default]
     Required,
-    /// Pods are as their owner wrote them. Activators are always in the request path; they limit and
-    /// count.
+    /// Pods are as their owner wrote them. Activators are always in the request path; they limit
+    /// and count.
     None,
 }
 

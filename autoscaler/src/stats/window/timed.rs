@@ -5,8 +5,8 @@
 //! ```text
 //!            first          last        now
 //!   ┌───┬─────┬───┬───┬───┬──┬───┬───┬───┐
-//!   │   │  3  │ 0 │ 5 │ 1 │ 4│   │   │   │      average(last) = total / (last - first + 1), at most n buckets
-//!   └───┴─────┴───┴───┴───┴──┴───┴───┴───┘      average(now)  = without the buckets that expire between last and now
+//!   │   │  3  │ 0 │ 5 │ 1 │ 4│   │   │   │  average(last) = total / (last - first + 1), at most n
+//!   └───┴─────┴───┴───┴───┴──┴───┴───┴───┘  average(now) = without buckets that expire until now
 //! ```
 //!
 //! A young window divides by its age, so it has no ramp-up lag. What surprises: after a value with

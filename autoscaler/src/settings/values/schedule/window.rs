@@ -1,7 +1,7 @@
 //! ScheduleWindow: one entry of a schedule, such as `Mon-Fri 07:30-19:00 Europe/Berlin: 2`.
 //!
-//! A window that ends at or before the time of its start ends on the next day. Its days are those on
-//! which it starts.
+//! A window that ends at or before the time of its start ends on the next day. Its days are those
+//! on which it starts.
 //!
 //! Where clocks change, a time that comes twice counts the first time, and one that does not come
 //! counts as the moment of the change. So a window begins and ends once on each of its days.
