@@ -1,8 +1,8 @@
 //! `check`: everything that keeps workloads from being scaled, each with its fix.
 //!
 //! ```text
-//!  read_cluster   ─► ClusterObjects ─────────────────────► cluster::*  ─┐
-//!  read_namespace ─► NamespaceObjects ─► WorkloadObjects ─► workload::* ─┴► findings ─► text or JSON, exit code
+//!  read_cluster ───► ClusterObjects ──────────────────────► cluster::* ──┐
+//!  read_namespace ─► NamespaceObjects ─► WorkloadObjects ─► workload::* ─┴► findings ─► text, JSON
 //! ```
 //!
 //! Each check is a pure function from objects to findings. What the zero-scaler reports in

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Nothing is written. The output is YAML for `kubectl apply --filename -`, with the same changes
-//! as `kubectl patch` in comments. There are two steps, because a Service with a port that leads to the
-//! sidecar has no endpoints among pods without one.
+//! as `kubectl patch` in comments. There are two steps, because a Service with a port that leads to
+//! the sidecar has no endpoints among pods without one.
 
 mod app_port;
 mod change;

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Each command reads objects, computes a result by a pure function, and prints it as text or, with
-//! `-o json`, as one JSON value. Only `wake` and `sleep` write, and only to the scale subresource of
-//! the workload's target. A command's result is printed to standard output, an error to standard
+//! `-o json`, as one JSON value. Only `wake` and `sleep` write, and only to the scale subresource
+//! of the workload's target. A command's result is printed to standard output, an error to standard
 //! error.
 
 pub mod app;

@@ -31,8 +31,8 @@ pub struct Backend {
     pub service: String,
     /// The Service's port, by its number or name.
     pub port: Option<IntOrString>,
-    /// The shortest timeout of its requests: the setting and its length. `None` without a limit, or if
-    /// the front door's own default applies.
+    /// The shortest timeout of its requests: the setting and its length. `None` without a limit, or
+    /// if the front door's own default applies.
     pub timeout: Option<(&'static str, Duration)>,
 }
 

@@ -1,5 +1,5 @@
-//! NamespaceObjects: the objects of one namespace, which its workloads share. `read_namespace` reads
-//! it.
+//! NamespaceObjects: the objects of one namespace, which its workloads share. `read_namespace`
+//! reads it.
 
 use std::collections::BTreeMap;
 

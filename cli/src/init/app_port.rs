@@ -17,7 +17,8 @@ pub(super) enum AppPort {
     Other(i64),
 }
 
-/// The port to which the sidecar forwards by itself: the first one that the first container declares.
+/// The port to which the sidecar forwards by itself: the first one that the first container
+/// declares.
 pub(super) fn own_app_port(template: &Value) -> i64 {
     let annotated =
         template.pointer("/metadata/annotations").and_then(|it| it.get(format!("{GROUP}/app-port")));

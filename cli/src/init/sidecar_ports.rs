@@ -1,4 +1,5 @@
-//! The ports of the sidecar: those that a pod template has, and other ones where its containers take them.
+//! The ports of the sidecar: those that a pod template has, and other ones where its containers
+//! take them.
 
 use autoscaler::api::sidecar_ports_of_template;
 use autoscaler::contract::sidecar_ports::SidecarPorts;

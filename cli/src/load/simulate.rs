@@ -1,7 +1,7 @@
 //! `kubectl rouse simulate`: replays a recorded workload and prints the decisions.
 //!
 //! ```text
-//!  file | stdin ─► trace_lines ─► autoscaler::scaling::replay ─► json_lines  (default, as in the recorded traces)
+//!  file | stdin ─► trace_lines ─► autoscaler::scaling::replay ─► json_lines  (as recorded traces)
 //!                                                     ├► table       (--human)
 //!                                                     └► plot        (--plot)
 //! ```

@@ -1,8 +1,8 @@
 //! Access: which requests may read the page on a port that every process of the machine can reach.
 //!
 //! - The path begins with a random token, which the command prints to its user's terminal. Other
-//!   users of the machine do not have it. A cookie would not do: browsers send cookies of one port to
-//!   all other ports of the host.
+//!   users of the machine do not have it. A cookie would not do: browsers send cookies of one port
+//!   to all other ports of the host.
 //! - The Host header names loopback. A web site that lets its own name resolve to 127.0.0.1 (DNS
 //!   rebinding) is refused before the token is compared.
 

@@ -98,8 +98,8 @@ impl WorkloadRow {
 
     /// The row of a PodAutoscaler with its present load, if the metrics-adapter has one.
     ///
-    /// `now` ends the account of its savings. Saved hours are rounded down to hundredths: a page would
-    /// otherwise change with each poll.
+    /// `now` ends the account of its savings. Saved hours are rounded down to hundredths: a page
+    /// would otherwise change with each poll.
     pub fn of_sample(
         key: &Key,
         workload: &PodAutoscaler,

@@ -1,8 +1,8 @@
 //! Objects of the manifests: whether they exist, and grant, bind, select and lead to what the
 //! manifests do.
 //!
-//! Two groups are the installer's choice: the right of activators to wake, and the admission policies.
-//! Of the latter some without the others are a fault.
+//! Two groups are the installer's choice: the right of activators to wake, and the admission
+//! policies. Of the latter some without the others are a fault.
 
 use serde_json::Value;
 

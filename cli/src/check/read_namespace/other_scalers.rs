@@ -12,7 +12,8 @@ pub(super) struct Kind {
     version: &'static str,
     kind: &'static str,
     pub(super) plural: &'static str,
-    /// JSON pointer to the reference with the target's kind and name. Kind is Deployment by default.
+    /// JSON pointer to the reference with the target's kind and name. Kind is Deployment by
+    /// default.
     reference: &'static str,
 }
 

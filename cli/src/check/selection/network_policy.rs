@@ -57,8 +57,8 @@ pub fn blocking_ingress<'a>(
     selecting.first().copied().filter(|_| !allowed)
 }
 
-/// The first policy that selects a pod with these labels for egress, if no such policy has a rule for
-/// more than DNS.
+/// The first policy that selects a pod with these labels for egress, if no such policy has a rule
+/// for more than DNS.
 pub fn closing_egress<'a>(policies: &'a [NetworkPolicy], labels: &Labels) -> Option<&'a NetworkPolicy> {
     let selecting: Vec<&NetworkPolicy> =
         policies.iter().filter(|policy| selects(policy, "Egress", labels)).collect();
@@ -70,8 +70,8 @@ pub fn closing_egress<'a>(policies: &'a [NetworkPolicy], labels: &Labels) -> Opt
     selecting.first().copied().filter(|_| !has_rule)
 }
 
-/// Whether a policy selects such pods for a direction. Without types a policy is for ingress, and for
-/// egress if it has rules for it.
+/// Whether a policy selects such pods for a direction. Without types a policy is for ingress, and
+/// for egress if it has rules for it.
 fn selects(policy: &NetworkPolicy, direction: &str, labels: &Labels) -> bool {
     let Some(spec) = &policy.spec else { return false };
     let is_for = spec.policy_types.as_ref().map_or_else(

@@ -1,7 +1,7 @@
 //! NetworkPolicies of the namespace: whether requests and statistics reach the pods.
 //!
-//! Pods with a sidecar connect to no part of Rouse, so rules for their egress are not evaluated, nor
-//! are policies for clients.
+//! Pods with a sidecar connect to no part of Rouse, so rules for their egress are not evaluated,
+//! nor are policies for clients.
 
 use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::contract::{PROTOCOL, QUEUE_PROXY, QUEUE_PROXY_ADMIN_PORT_NAME, QUEUE_PROXY_STATS_PORT_NAME};

@@ -1,5 +1,5 @@
-//! Annotations of Rouse that nothing reads: misspelt ones, and those on the wrong object. Values are
-//! checked by the zero-scaler, which reports them as conditions.
+//! Annotations of Rouse that nothing reads: misspelt ones, and those on the wrong object. Values
+//! are checked by the zero-scaler, which reports them as conditions.
 
 use autoscaler::contract::GROUP;
 use autoscaler::settings::reference;

@@ -17,7 +17,8 @@ use crate::check::workload_objects::{SharedFacts, WorkloadObjects};
 /// Annotation on an HPA or PodAutoscaler: whether pods have a sidecar.
 const SIDECAR: &str = "sidecar";
 
-/// All workloads of a namespace: its PodAutoscalers, and HPAs with a metric of Rouse that have none.
+/// All workloads of a namespace: its PodAutoscalers, and HPAs with a metric of Rouse that have
+/// none.
 pub fn workloads_of(objects: &Arc<NamespaceObjects>, shared: &Arc<SharedFacts>) -> Vec<WorkloadObjects> {
     let of_autoscalers = objects.autoscalers.iter().map(ResourceExt::name_any);
     let of_hpas =

@@ -1,7 +1,7 @@
 //! Plot: load, panic and pods over time, in characters.
 //!
 //! ```text
-//!  decisions ─► Timeline (bounded, maxima kept) ─► columns ─► panel of load │ bands │ panel of pods │ times
+//!  decisions ─► Timeline (bounded, maxima kept) ─► columns ─► panels of load and pods, times
 //! ```
 //!
 //! There are two panels, because load and pods have different scales. Each panel has an area and a

@@ -1,7 +1,8 @@
 //! HPAs and Deployments that were meant for Rouse and belong to no workload.
 //!
-//! An HPA is, if it has an annotation of Rouse, or scales pods that are labelled for the sidecar by a
-//! metric with a selector that names a Service. A Deployment is, if its pods are labelled and it has size 0.
+//! An HPA is, if it has an annotation of Rouse, or scales pods that are labelled for the sidecar by
+//! a metric with a selector that names a Service. A Deployment is, if its pods are labelled and it
+//! has size 0.
 
 use std::collections::BTreeSet;
 
