@@ -2,7 +2,7 @@
 //! access to the Kubernetes API and to other parts. It is named after `k8s.io/component-base`.
 //!
 //! ```text
-//! start   telemetry::init ─► bind sockets ─► readiness latches dropped one by one ─► /ready returns 200
+//! start   telemetry::init ─► bind sockets ─► readiness latches dropped ─► /ready returns 200
 //! stop    shutdown::on_signal ─► readiness.drain() ─► the servers drain ─► exit
 //! ```
 //!

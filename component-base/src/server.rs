@@ -7,10 +7,11 @@
 //!   ConnectionTable: bounds ────┴► evicted when another connection needs its place
 //! ```
 //!
-//! Any pod of the cluster reaches these ports, and the kubelet restarts a process whose probe fails.
-//! So no client may take the places of another. A full server does not stop accepting: it closes a
-//! connection of the peer address that holds the most, so a kubelet's new connection always has a
-//! place. Authenticated connections leave that competition and have a bound of their own.
+//! Any pod of the cluster reaches these ports, and the kubelet restarts a process whose probe
+//! fails. So no client may take the places of another. A full server does not stop accepting: it
+//! closes a connection of the peer address that holds the most, so a kubelet's new connection
+//! always has a place. Authenticated connections leave that competition and have a bound of their
+//! own.
 
 mod bounded_listener;
 mod connection_activity;

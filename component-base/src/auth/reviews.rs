@@ -21,9 +21,9 @@ use super::review_budget::{ReviewBudget, ReviewBudgetExceeded};
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Concurrent token reviews.
 const TOKEN_REVIEWS: usize = 16;
-/// Time for which a review keeps its place if the token is not valid, and its client has no response.
-/// A flood of such tokens thus costs the API server 64 reviews a second. Valid tokens keep their place
-/// for their review alone, and are cached.
+/// Time for which a review keeps its place if the token is not valid, and its client has no
+/// response. A flood of such tokens thus costs the API server 64 reviews a second. Valid tokens
+/// keep their place for their review alone, and are cached.
 const INVALID_TOKEN_PLACE: Duration = Duration::from_millis(250);
 /// Concurrent access reviews of authenticated users.
 const ACCESS_REVIEWS: usize = 64;

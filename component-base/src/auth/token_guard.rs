@@ -1,8 +1,8 @@
 //! Authorizes connections between Rouse's own parts by their service account tokens.
 //!
 //! ```text
-//! Authorization: Bearer ─► TokenReview for our audience ─► account of our namespace ─► allowed account ─► accepted
-//!                 none: 401             invalid: 401                      other: 403
+//! Authorization: Bearer ─► TokenReview for our audience ─► allowed account of our namespace
+//!                 none: 401             invalid: 401               other: 403
 //! ```
 //!
 //! Used on the stats port. A token of this audience is valid for nothing else in the cluster, and a

@@ -86,8 +86,8 @@ where
         }
     }
 
-    /// The next event; `None` once the sender of the namespaces is dropped. Can be cancelled without
-    /// losing an event.
+    /// The next event; `None` once the sender of the namespaces is dropped. Can be cancelled
+    /// without losing an event.
     pub async fn next(&mut self) -> Option<NamespaceEvent<K>> {
         loop {
             if let Some(namespace) = self.left.pop_front() {
