@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  request ─► Http2Pool ─┬─ a free stream ─────────────► Connection ─► Exchange ─► Http2Body
-//!                        ├─ none ─► ConnectAttempt ────► Connection    (Upload)    (holds the OpenStream)
+//!                        ├─ none ─► ConnectAttempt ────► Connection    (Upload)    (OpenStream)
 //!                        └─ bound reached ─► wait, with a bound and a timeout
 //! ```
 //!

@@ -2,7 +2,7 @@
 //! connection, one exchange at a time; over HTTP/2 requests share a few connections.
 //!
 //! ```text
-//!  request ─► Pool ─► Upload ───────► Connection ─► ResponseHead ─► ResponseBody ─► the client's response
+//!  request ─► Pool ─► Upload ───────► Connection ─► ResponseHead ─► ResponseBody ─► the response
 //!              ▲     (head, body)                        │  (ResponseDecoder)
 //!              └───────── the connection, after the last byte of the body
 //! ```

@@ -1,4 +1,5 @@
-//! RewindableBody: a request body that can be sent again while no more than its first frame was read.
+//! RewindableBody: a request body that can be sent again while no more than its first frame was
+//! read.
 //!
 //! Most bodies have one small frame, such as the message of a gRPC call. So most requests can be
 //! sent again if the server promises not to have processed them.
