@@ -38,7 +38,8 @@ impl Bracket {
         [self.good, self.bad, self.above].into_iter().flatten().all(valid)
     }
 
-    /// Records a good target. A bad one below it was bad luck, and the bad one above it still holds.
+    /// Records a good target. A bad one below it was bad luck, and the bad one above it still
+    /// holds.
     pub(crate) fn record_good(&mut self, tried: Tried) {
         if self.good.is_none_or(|good| tried.target >= good.target || good.severity > 1.0) {
             self.good = Some(tried);

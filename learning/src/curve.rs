@@ -170,8 +170,8 @@ impl LoadCurve {
         (spans && pool.completions >= FLAT).then_some(pool)
     }
 
-    /// Bounds of the throughput of a pod at a load: exact in a known bin; elsewhere it does not fall
-    /// with the load, and does not grow faster than it.
+    /// Bounds of the throughput of a pod at a load: exact in a known bin; elsewhere it does not
+    /// fall with the load, and does not grow faster than it.
     pub(crate) fn expected_throughput(&self, load: f64) -> Option<(f64, f64)> {
         let place = index(load);
         let scaled = |bin: &Sums| bin.throughput() * load / bin.mean_load().max(LEAST_LOAD);

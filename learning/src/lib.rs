@@ -1,12 +1,12 @@
 //! The learned concurrency target: how many concurrent requests one pod should carry.
 //!
 //! ```text
-//!  seconds of pods ─► checks (gaps, clock, old sidecars) ─► regime: is the service time the same?
-//!                                                             │            └─► curve: load → throughput, time, misses
-//!                                                             ▼                  │
-//!                       trial: all seconds at the present target ─► pressure ─► step ─► target, phase, evidence
-//!                                                                                 ▲
-//!                                             shadow: a decider with the user's target
+//!  seconds of pods ─► checks (gaps, clock, sidecars) ─► regime: is the service time the same?
+//!                                                    │          └─► curve: load → throughput, time
+//!                                                    ▼              │
+//!          trial: all seconds at the present target ─► pressure ─► step ─► target, phase, evidence
+//!                                                                    ▲
+//!                                shadow: a decider with the user's target
 //! ```
 //!
 //! Input: one [`PodSecond`] of each pod a second, from the sidecars' stats. Output: a
@@ -14,8 +14,8 @@
 //! without one it is the load above which requests wait for each other.
 //!
 //! The pods of one workload differ in load from second to second, and each change of the target
-//! is a trial with a result. So the load curve comes from ordinary traffic, and only small steps are
-//! needed beyond what it covers.
+//! is a trial with a result. So the load curve comes from ordinary traffic, and only small steps
+//! are needed beyond what it covers.
 //!
 //! What surprises: missing data is never good news. Without evidence there is no change, and the
 //! phase states why. A throughput that falls at the same load has a cause outside of the pod's own

@@ -1,15 +1,15 @@
 //! Failures: whether so many requests fail that times and loads show nothing.
 //!
-//! An app that sheds load answers fast, and the requests that it refuses take no place in the pod. So
-//! both the time in the app and the load look better the more it refuses. With an objective a failed
-//! request is a miss. Without one, nothing else shows that a target is too high.
+//! An app that sheds load answers fast, and the requests that it refuses take no place in the pod.
+//! So both the time in the app and the load look better the more it refuses. With an objective a
+//! failed request is a miss. Without one, nothing else shows that a target is too high.
 
 use crate::curve::Sums;
 
 /// Weight of the past after a second: a half-life of 20 s.
 const FADING: f64 = 0.966;
-/// Share of failed requests above which there is no evidence. A smaller one changes the mean time by
-/// less than what counts as slower.
+/// Share of failed requests above which there is no evidence. A smaller one changes the mean time
+/// by less than what counts as slower.
 const MOST_FAILED: f64 = 0.02;
 /// Requests below which a share shows nothing.
 const LEAST_REQUESTS: f64 = 50.0;

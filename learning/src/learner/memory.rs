@@ -57,14 +57,15 @@ impl Learner {
         plausible().filter_map(|pod| pod.memory).for_each(|share| self.memory.add_reading(share));
     }
 
-    /// Whether a pod at this target stays within its memory limit, as far as readings and kills show.
+    /// Whether a pod at this target stays within its memory limit, as far as readings and kills
+    /// show.
     pub(super) fn fits_memory(&self, target: f64) -> bool {
         let limits = [self.memory.sure_target(), self.memory_cap];
         limits.into_iter().flatten().all(|limit| target <= limit)
     }
 
-    /// Lowers the target before a kill if the readings are sure that its memory exceeds the limit, and
-    /// replaces the guess after a kill once there are enough readings.
+    /// Lowers the target before a kill if the readings are sure that its memory exceeds the limit,
+    /// and replaces the guess after a kill once there are enough readings.
     pub(super) fn fit_memory(&mut self, at: Duration) {
         if self.phase == Phase::Reverted {
             return;

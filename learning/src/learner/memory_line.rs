@@ -3,9 +3,9 @@
 //! Readings come each 15 s and are up to a minute old. So the load of a reading is the mean of all
 //! pods over some seconds, and only its slow changes show what a request costs.
 //!
-//! A container is killed for its momentary memory. In a pod with a mean load of T requests there are
-//! up to T + 4·√T at a time, as many as independent arrivals bring. Arrivals that are balanced spread
-//! less, which the readings show.
+//! A container is killed for its momentary memory. In a pod with a mean load of T requests there
+//! are up to T + 4·√T at a time, as many as independent arrivals bring. Arrivals that are balanced
+//! spread less, which the readings show.
 
 use serde::{Deserialize, Serialize};
 
@@ -176,8 +176,8 @@ fn fitting(load: f64, share: f64, slope: f64, peak: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Readings of pods with these loads, which spread by this factor of independent arrivals: 56 MiB
-    /// and 20 MiB a request, of 256 MiB.
+    /// Readings of pods with these loads, which spread by this factor of independent arrivals: 56
+    /// MiB and 20 MiB a request, of 256 MiB.
     fn line(loads: impl IntoIterator<Item = f64>, spread: f64) -> MemoryLine {
         let mut line = MemoryLine::default();
         for load in loads {

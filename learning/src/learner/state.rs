@@ -70,8 +70,8 @@ pub(super) struct MeasuredObjective {
 
 impl Learner {
     /// A learner with a stored state. It keeps the target, and measures it anew. A state of another
-    /// epoch, of another user's target or objective, or that is damaged or old is not used. Of a state
-    /// without any objective the results are not used.
+    /// epoch, of another user's target or objective, or that is damaged or old is not used. Of a
+    /// state without any objective the results are not used.
     pub fn restore(spec: LearningSpec, epoch: u64, state: LearnerState, now: Duration) -> Self {
         let mut learner = Self::new(spec, epoch);
         let age = now.saturating_sub(state.saved_at);
@@ -106,7 +106,8 @@ impl Learner {
         }
     }
 
-    /// Restores the rests, which end as soon as those that begin now, whatever the stored clock was.
+    /// Restores the rests, which end as soon as those that begin now, whatever the stored clock
+    /// was.
     fn restore_rests(&mut self, rests: Rests, now: Duration) {
         let latest = now.saturating_add(Duration::from_secs(LONGEST_PAUSE));
         self.frozen_until = rests.frozen_until.min(latest);
@@ -153,7 +154,8 @@ impl LearnerState {
         self.saved_at
     }
 
-    /// Whether its target may be one for these settings. That of a version without the objective may.
+    /// Whether its target may be one for these settings. That of a version without the objective
+    /// may.
     pub(super) fn has_target_of(&self, spec: &LearningSpec) -> bool {
         let objective = MeasuredObjective::of(spec);
         is_same(self.user_target, spec.user_target)

@@ -60,7 +60,8 @@ const DISTANCE: f64 = 0.95;
 const SHOWS: f64 = 0.4;
 /// Factor of a step without any reference.
 const PROBE: f64 = 0.8;
-/// Largest target over the load of the trial: more pods than the target needs show nothing about it.
+/// Largest target over the load of the trial: more pods than the target needs show nothing about
+/// it.
 const MOST_AHEAD: f64 = 1.6;
 /// Share of a settled target that its pods carry, before a raise.
 const CARRIED: f64 = 0.83;
@@ -162,8 +163,8 @@ impl Learner {
         }
     }
 
-    /// Restores the target before a raise if requests fail, and discards these seconds. However long
-    /// ago the raise was: without an objective, nothing else shows that it went too far.
+    /// Restores the target before a raise if requests fail, and discards these seconds. However
+    /// long ago the raise was: without an objective, nothing else shows that it went too far.
     pub(super) fn stop_at_failures(&mut self, at: Duration) {
         if self.raised_last() && self.phase != Phase::Reverted {
             self.restore_good(SEVERE, at);
@@ -285,16 +286,16 @@ impl Learner {
             && (self.phase != Phase::Settled || self.has_room(assessment))
     }
 
-    /// Whether a settled target is carried by the pods, and no slower than at a load that is clearly
-    /// lower. Near the optimum a raise gains little, and may cost an overload.
+    /// Whether a settled target is carried by the pods, and no slower than at a load that is
+    /// clearly lower. Near the optimum a raise gains little, and may cost an overload.
     fn has_room(&self, assessment: &Assessment) -> bool {
         let load = self.trial.sums.mean_load();
         let lower = assessment.reference_load.is_some_and(|reference| reference <= LOWER_LOAD * load);
         lower && load >= CARRIED * self.target
     }
 
-    /// Whether the last block was as fast as the trial. Otherwise the mix of requests may be another
-    /// one now, or a dependency, and the trial shows nothing about it.
+    /// Whether the last block was as fast as the trial. Otherwise the mix of requests may be
+    /// another one now, or a dependency, and the trial shows nothing about it.
     fn is_steady(&self) -> bool {
         let change = (self.latest.sums.mean_time() / self.trial.sums.mean_time()).ln().abs();
         change <= STEADY + SURE * self.latest.time_deviation()
@@ -322,8 +323,8 @@ impl Learner {
         (load > LEAST_GROWTH).then(|| (1.0 - time / load, deviation / load))
     }
 
-    /// Whether a raise gains enough below a bad target, and stays away from it, also in the number of
-    /// pods.
+    /// Whether a raise gains enough below a bad target, and stays away from it, also in the number
+    /// of pods.
     fn is_far(&self, target: f64, bad: f64) -> bool {
         bad > NEAR_BAD * self.target
             && target < bad
@@ -370,8 +371,8 @@ impl Learner {
         self.last_change.is_some_and(|change| change.kind == ChangeKind::Raise)
     }
 
-    /// Whether the last change lowered the load without any effect on times and misses. While requests
-    /// pile up, the times of two trials do not compare.
+    /// Whether the last change lowered the load without any effect on times and misses. While
+    /// requests pile up, the times of two trials do not compare.
     fn lowered_in_vain(&self) -> bool {
         let Some(Change { kind: ChangeKind::Lower, from, load, time, misses, .. }) = self.last_change else {
             return false;

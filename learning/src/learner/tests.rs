@@ -451,7 +451,8 @@ fn out_of_memory_kill_lowers_target_for_the_epoch() {
 
 #[test]
 fn readings_lower_target_before_a_kill() {
-    // 20 % of the limit without requests, and 5 % for each: the peak of a balanced load of 7.5 fills it.
+    // 20 % of the limit without requests, and 5 % for each: the peak of a balanced load of 7.5
+    // fills it.
     let mut workload = Workload::new(4.0);
     workload.memory = Some((0.2, 0.05));
     workload.run(900);
