@@ -16,8 +16,9 @@ use crate::sidecar_injection::settings::SidecarArgs;
 #[command(name = "metrics-adapter", version)]
 pub struct Args {
     /// Directory with tls.crt and tls.key, maintained by another program such as cert-manager,
-    /// which also has to maintain the caBundle of the APIServices and of the webhook. By default the
-    /// metrics-adapter creates and renews its own certificate in Secret metrics-adapter-serving.
+    /// which also has to maintain the caBundle of the APIServices and of the webhook. By default
+    /// the metrics-adapter creates and renews its own certificate in Secret
+    /// metrics-adapter-serving.
     #[arg(long, env = "ROUSE_SERVING_CERTIFICATE", value_name = "DIR")]
     pub serving_certificate: Option<PathBuf>,
     /// Also serve custom.metrics.k8s.io/v1beta2, for clusters where another server owns

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! request ─► method ─► authenticate ─► authorize ─► route ─► discovery | value ─► JSON
-//!                      auth            auth                              └─► ApiError ─► Status JSON
+//!                      auth            auth                            └─► ApiError ─► Status JSON
 //! ```
 //!
 //! MetricValues come from the collector and from decisions, in memory; a follower forwards the

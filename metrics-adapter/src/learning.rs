@@ -1,9 +1,9 @@
 //! Learning: the learned target of each workload, from the seconds that its pods report.
 //!
 //! ```text
-//!  stats_scraper ─► observations ─┐              ┌─► target_in_force ─► decider, value served to the HPA
-//!  pods: template, kills ─────────┼─► learners ──┤
-//!  status.learning ─► stored ─────┤              └─► learning_report ─► Decision ─► status.learning
+//!  stats_scraper ─► observations ─┐             ┌─► target_in_force ─► decider, the HPA's value
+//!  pods: template, kills ─────────┼─► learners ─┤
+//!  status.learning ─► stored ─────┤             └─► learning_report ─► Decision ─► status.learning
 //!  resources: CPU and memory ─────┘
 //! ```
 //!

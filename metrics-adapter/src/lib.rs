@@ -1,9 +1,9 @@
 //! The metrics-adapter, as a library so that tests can build its parts.
 //!
 //! ```text
-//!  activators ── /push ──► stat_server ─┐               ┌─► DecisionStore ── /decisions ──► zero-scaler
+//!  activators ── /push ──► stat_server ─┐               ┌─► DecisionStore ─ stream ─► zero-scaler
 //!                                       ├─► collector ─► multi_scaler ◄── learning
-//!  queue-proxies ◄── stats_scraper ─────┘       ▲       └─► external_metrics ── TLS ──► kube-apiserver ──► HPA
+//!  queue-proxies ◄── stats_scraper ─────┘       ▲       └─► external_metrics ─► API server ─► HPA
 //!                                               │
 //!  Metric, PodAutoscaler, ConfigMap ─► metric_watch ─► workloads          Pods ─► ready_pods
 //! ```

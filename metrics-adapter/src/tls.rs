@@ -2,8 +2,8 @@
 //! certificate.
 //!
 //! The certificate is either our own, kept in a Secret ([`serving_certificate`]), or mounted
-//! ([`mounted_certificate`]). With our own, [`ca_bundle`] keeps its CA in the APIServices and in the
-//! configuration of the sidecar's webhook.
+//! ([`mounted_certificate`]). With our own, [`ca_bundle`] keeps its CA in the APIServices and in
+//! the configuration of the sidecar's webhook.
 
 pub mod api_service;
 pub mod ca_bundle;

@@ -3,9 +3,9 @@
 //! Input: the stats that the collector records and the decisions of the multi-scaler. Output: the
 //! lines that a client has not read yet. A workload without a client costs one atomic read a stat.
 //!
-//! What surprises: a recording begins with the first decision after its start, which has the settings
-//! and the ready pods. It ends when it was not read for a minute, and with the process: a client then
-//! gets [`RecordingError::Ended`].
+//! What surprises: a recording begins with the first decision after its start, which has the
+//! settings and the ready pods. It ends when it was not read for a minute, and with the process: a
+//! client then gets [`RecordingError::Ended`].
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

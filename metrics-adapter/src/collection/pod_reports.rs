@@ -1,10 +1,11 @@
 //! PodReports: what activators report of the pods without a sidecar of workloads whose target is
 //! learned.
 //!
-//! The stat server records the reports, and the scraper takes one second with each round. Reports of
-//! several activators for one pod and second add up. A pod without a report had no request.
+//! The stat server records the reports, and the scraper takes one second with each round. Reports
+//! of several activators for one pod and second add up. A pod without a report had no request.
 //!
-//! Bounds: workloads whose rounds take reports, 16 seconds for each, and 10,000 pods for each second.
+//! Bounds: workloads whose rounds take reports, 16 seconds for each, and 10,000 pods for each
+//! second.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

@@ -204,8 +204,8 @@ mod tests {
 
     use super::*;
 
-    /// Pods that ignore the first `lost` queries and then answer each one `times` times. Sidecars of
-    /// version 1 drop queries of version 2.
+    /// Pods that ignore the first `lost` queries and then answer each one `times` times. Sidecars
+    /// of version 1 drop queries of version 2.
     async fn pods(lost: usize, times: usize, old: bool) -> (Arc<StatDatagrams>, SocketAddr) {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let (datagrams, address) = (StatDatagrams::bind(), socket.local_addr().unwrap());

@@ -94,7 +94,8 @@ impl DecisionHistory {
         self.lock().entry(key.clone()).or_default().hour.record(at, sample);
     }
 
-    /// Adds a wake to the last hour of a workload that is decided on; `now` is in Unix milliseconds.
+    /// Adds a wake to the last hour of a workload that is decided on; `now` is in Unix
+    /// milliseconds.
     pub fn record_wake(&self, key: &Key, wake: Wake, now: i64) {
         // Only the table adds workloads, never a report.
         if let Some(history) = self.lock().get_mut(key) {

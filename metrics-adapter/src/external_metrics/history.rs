@@ -1,8 +1,8 @@
 //! Histories: the last hour of one workload, and the present state of all, for `kubectl rouse ui`.
 //!
 //! Input is the [`DecisionHistory`](crate::decisions::decision_history::DecisionHistory) of this
-//! process, so a new leader's hour begins with its own start. A list is one request for the loads of
-//! all workloads, where `why` is one for each.
+//! process, so a new leader's hour begins with its own start. A list is one request for the loads
+//! of all workloads, where `why` is one for each.
 
 use autoscaler::Key;
 use autoscaler::history::{

@@ -29,8 +29,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a query waits for the next leader. A clean handover takes milliseconds. After a crash,
 /// the lease takes longer to expire, and the query fails.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Longest body accepted, in bytes. The history of a workload has about 15 KiB, the present state of
-/// ten thousand workloads 2 MiB.
+/// Longest body accepted, in bytes. The history of a workload has about 15 KiB, the present state
+/// of ten thousand workloads 2 MiB.
 const MAX_BODY: usize = 8 * 1024 * 1024;
 /// Idle connections are closed after this.
 const IDLE: Duration = Duration::from_secs(60);

@@ -1,13 +1,13 @@
 //! Learners: the learner of each workload, on the leader.
 //!
 //! Input: the seconds that the scraper recorded, the templates and kills of the pods, whether their
-//! resources are available, and the averages of each decision. Output: a [`LearningReport`] for the decision. A workload without
-//! learning, or that never had a ready pod, has no learner.
+//! resources are available, and the averages of each decision. Output: a [`LearningReport`] for the
+//! decision. A workload without learning, or that never had a ready pod, has no learner.
 //!
 //! A follower has none either: its sample of the pods differs. It decides with the target in the
-//! PodAutoscaler's status. When it begins to lead, its learners continue from the checkpoints there,
-//! so that a change of leader does not change a target. Seconds from before that were the former
-//! leader's, and are dropped.
+//! PodAutoscaler's status. When it begins to lead, its learners continue from the checkpoints
+//! there, so that a change of leader does not change a target. Seconds from before that were the
+//! former leader's, and are dropped.
 
 use std::collections::HashMap;
 use std::sync::Arc;

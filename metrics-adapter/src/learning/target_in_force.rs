@@ -36,9 +36,9 @@ impl TargetInForce {
         self.0
     }
 
-    /// The value, in thousandths, from which an HPA with the user's target computes the pods that the
-    /// load needs with this one. The HPA rounds its quotient up, so an exact number of pods has to
-    /// become an exact multiple of its target.
+    /// The value, in thousandths, from which an HPA with the user's target computes the pods that
+    /// the load needs with this one. The HPA rounds its quotient up, so an exact number of pods has
+    /// to become an exact multiple of its target.
     pub fn metric_milli(self, load: f64, user_target_milli: i64) -> i64 {
         let pods = load / self.0;
         // `as` saturates.

@@ -45,8 +45,8 @@ impl<'a> AppPod<'a> {
         self.annotations?.get(&format!("{GROUP}/{name}")).map(String::as_str)
     }
 
-    /// The ports of the sidecar. The API server rejects a pod with port 0, which an invalid annotation
-    /// makes.
+    /// The ports of the sidecar. The API server rejects a pod with port 0, which an invalid
+    /// annotation makes.
     pub(super) fn sidecar_ports(&self) -> SidecarPorts {
         SidecarPorts::annotated(|name| Some(self.annotations?.get(name)?.as_str()))
     }

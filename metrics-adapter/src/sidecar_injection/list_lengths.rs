@@ -1,5 +1,5 @@
-//! The lengths of a pod's lists in a review, checked before it is decoded. Input: the review's bytes,
-//! which any pod may send.
+//! The lengths of a pod's lists in a review, checked before it is decoded. Input: the review's
+//! bytes, which any pod may send.
 
 use std::fmt;
 

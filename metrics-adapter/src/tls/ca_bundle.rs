@@ -153,7 +153,8 @@ pub async fn reconcile<K: TrustingObject>(
     }
 }
 
-/// The operations that set `fields` of a JSON object, unless its `service` is another one than this.
+/// The operations that set `fields` of a JSON object, unless its `service` is another one than
+/// this.
 pub(crate) fn set_unless_taken(
     parent: &[&str],
     service: &Value,

@@ -2,7 +2,7 @@
 //! share, and renews it.
 //!
 //! ```text
-//! Secret missing ─► create it; on a conflict, another replica was faster, and the watch brings its Secret
+//! Secret missing ─► create it; on a conflict, the watch brings the Secret of another replica
 //! Secret present ─► load it ─► CertificateResolver, and the CA for the APIServices
 //!                └► expiring or invalid ─► replace it by resourceVersion; on a conflict, as above
 //! ```

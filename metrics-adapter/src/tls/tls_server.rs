@@ -27,8 +27,8 @@ use crate::external_metrics::Api;
 use crate::external_metrics::auth::PeerCertificates;
 use crate::sidecar_injection::{Webhook, webhook};
 
-/// The connections of kube-apiservers are authenticated by the first request. Each opens a few, uses
-/// them for all queries, and is never idle for as long as this while there is an HPA.
+/// The connections of kube-apiservers are authenticated by the first request. Each opens a few,
+/// uses them for all queries, and is never idle for as long as this while there is an HPA.
 const LIMITS: ServerLimits = ServerLimits {
     connections: ConnectionBounds { total: 512, per_peer: 128, authenticated: 512 },
     header_read_timeout: Duration::from_secs(10),

@@ -7,7 +7,8 @@ use tokio::sync::watch;
 
 use crate::watches::workloads::{WorkloadTable, WorkloadsReceiver};
 
-/// The namespaces, and the future that follows the table; spawn it. It ends with the table's sender.
+/// The namespaces, and the future that follows the table; spawn it. It ends with the table's
+/// sender.
 pub fn namespaces_without_sidecar(
     mut workloads: WorkloadsReceiver,
 ) -> (watch::Receiver<BTreeSet<String>>, impl Future<Output = ()> + Send + use<>) {

@@ -47,8 +47,8 @@ impl Pod {
         Some(SocketAddr::new(self.ip?, self.stats_port))
     }
 
-    /// A pod of which only the metadata could be decoded. It counts as ready without an address: it may
-    /// serve requests that no scrape counts, so its workload is neither idle nor without pods.
+    /// A pod of which only the metadata could be decoded. It counts as ready without an address: it
+    /// may serve requests that no scrape counts, so its workload is neither idle nor without pods.
     pub(super) fn undecodable(metadata: &ObjectMeta) -> Self {
         Self {
             name: metadata.name.clone().unwrap_or_default(),

@@ -25,8 +25,8 @@ pub(crate) fn template_hash(spec: &PodSpec) -> u64 {
         let Container { name, image, command, args, env, env_from, resources, .. } = container;
         (name, image, command, args, env, env_from, resources)
     });
-    // Maps of these types are ordered, so equal containers have equal texts. An error would make all
-    // templates equal, and no field here has one.
+    // Maps of these types are ordered, so equal containers have equal texts. An error would make
+    // all templates equal, and no field here has one.
     hash(&serde_json::to_string(&parts.collect::<Vec<_>>()).unwrap_or_default())
 }
 

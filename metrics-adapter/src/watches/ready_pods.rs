@@ -65,8 +65,8 @@ trait StorePods: Default {
 // === impl ReadyPods ===
 
 impl ReadyPods {
-    /// Indexes the pods with the inject label; opens `latch` after the first list. Ends only when the
-    /// watch does.
+    /// Indexes the pods with the inject label; opens `latch` after the first list. Ends only when
+    /// the watch does.
     pub async fn watch(self, client: Client, errors: DecodeErrors, latch: ReadinessLatch) {
         let config = watcher::Config::default().labels(&format!("{INJECT_LABEL}=true"));
         let api = Api::<Decoded<KubernetesPod>>::all(client);
@@ -153,8 +153,8 @@ impl ReadyPods {
         pods.max_by_key(|pod| (pod.started, &pod.name))?.template
     }
 
-    /// When a selected pod of this template was last killed for its memory, in Unix time. It need not
-    /// be ready: a killed container has to start anew.
+    /// When a selected pod of this template was last killed for its memory, in Unix time. It need
+    /// not be ready: a killed container has to start anew.
     pub fn last_memory_kill(
         &self,
         namespace: &str,

@@ -31,7 +31,8 @@ pub struct Workload {
     pub target_selector: Option<Selector>,
     /// Whether its pods have a sidecar, which is scraped.
     pub sidecar: SidecarMode,
-    /// Whether requests reach pods without sidecar past the activators, so that nothing counts them.
+    /// Whether requests reach pods without sidecar past the activators, so that nothing counts
+    /// them.
     pub bypassed: bool,
     /// The averaging windows.
     pub windows: WindowSpec,

@@ -1,5 +1,5 @@
-//! Fuzz tests of every parser of external input: stats, selectors, API requests, reviews of pods and
-//! websocket frames.
+//! Fuzz tests of every parser of external input: stats, selectors, API requests, reviews of pods
+//! and websocket frames.
 //!
 //! No input may panic, add a non-finite number to a window, or lead to a response that is not in
 //! the format of the API; and good requests must be served afterwards. The five targets run in

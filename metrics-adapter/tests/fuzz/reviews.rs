@@ -58,8 +58,8 @@ fn every_review_is_rejected_or_gets_a_patch_that_fits() {
     println!("{inputs} reviews");
 }
 
-/// Fails if the patch of the response does not fit the pod of the request. A request with bytes that
-/// are no UTF-8 in a field that the webhook skips has a patch, and is not checked.
+/// Fails if the patch of the response does not fit the pod of the request. A request with bytes
+/// that are no UTF-8 in a field that the webhook skips has a patch, and is not checked.
 fn apply(request: &[u8], response: &[u8]) {
     let response: Value = serde_json::from_slice(response).unwrap();
     assert_eq!(response["response"]["allowed"], true);

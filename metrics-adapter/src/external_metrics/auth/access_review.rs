@@ -35,7 +35,8 @@ pub(in crate::external_metrics) fn access_review(
 fn resource_attributes(route: &Route<'_>) -> Option<ResourceAttributes> {
     match route {
         Route::Metric { namespace, metric } => Some(of_metric(Some(namespace), metric)),
-        // Permission to read decisions includes the reasons for them, their input, and the earlier ones.
+        // Permission to read decisions includes the reasons for them, their input, and the earlier
+        // ones.
         Route::Why { namespace, .. } | Route::Trace { namespace, .. } | Route::History { namespace, .. } => {
             Some(of_metric(Some(namespace), METRIC_DESIRED))
         }

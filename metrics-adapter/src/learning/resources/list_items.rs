@@ -1,8 +1,8 @@
 //! ListItems: cuts a JSON list into its items while it arrives, so that no list is kept in memory.
 //!
 //! Input: the chunks of a response. Output: the text of each object that is directly in an array of
-//! the list, for a decoder of single items. Only brackets and strings are read here; what is between
-//! them is up to that decoder.
+//! the list, for a decoder of single items. Only brackets and strings are read here; what is
+//! between them is up to that decoder.
 //!
 //! Bounds: an item has at most 64 KiB, and larger ones are skipped; a list has at most 128 MiB, of
 //! which 100,000 pods with a few labels take about 45.

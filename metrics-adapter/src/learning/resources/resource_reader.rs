@@ -1,8 +1,8 @@
 //! ResourceReader: reads CPU and memory of all pods with a sidecar from `metrics.k8s.io`.
 //!
 //! A task of its own with one request at a time, on the leader, while a workload learns. Nothing
-//! waits for it: a metrics API that hangs, fails or sends too much costs the memory rule and nothing
-//! else. After a failure the next read comes later, up to two minutes.
+//! waits for it: a metrics API that hangs, fails or sends too much costs the memory rule and
+//! nothing else. After a failure the next read comes later, up to two minutes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -114,8 +114,8 @@ impl ResourceReader {
         }
     }
 
-    /// Stores the result of a read after this many failures; returns how many there are now. Logs only
-    /// the first one and the recovery.
+    /// Stores the result of a read after this many failures; returns how many there are now. Logs
+    /// only the first one and the recovery.
     fn finish(&self, read: Result<ResourceList, ReadError>, failures: u32) -> u32 {
         self.metrics.reads.count(read.is_ok());
         self.metrics.available.set(i64::from(read.is_ok()));

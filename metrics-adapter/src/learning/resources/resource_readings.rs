@@ -1,9 +1,9 @@
 //! ResourceReadings: the newest readings of the pods, until they are two minutes old.
 //!
 //! The reader replaces them all with each list. The scraper takes each reading once, for the second
-//! of the pod that it scrapes next: a reading that was repeated each second would look like fifteen.
-//! Keyed by pod IP, as are scrapes. An address may belong to another pod by then, so a reading of
-//! before the pod's start is not taken.
+//! of the pod that it scrapes next: a reading that was repeated each second would look like
+//! fifteen. Keyed by pod IP, as are scrapes. An address may belong to another pod by then, so a
+//! reading of before the pod's start is not taken.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! Traces of Knative with learning: a recommended target leaves the decider's input as it is, so the
-//! decisions are still those that Knative's code made.
+//! Traces of Knative with learning: a recommended target leaves the decider's input as it is, so
+//! the decisions are still those that Knative's code made.
 
 use autoscaler::scaling::replay::{EPOCH, Replay, ReplayedDecision};
 
