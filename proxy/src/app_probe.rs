@@ -82,7 +82,8 @@ impl ProbeAction {
     /// Whether the probe succeeds over `stream`, a new connection to its address.
     ///
     /// # Errors
-    /// When the app does not speak the protocol, or closes the connection. It means unready as well.
+    /// When the app does not speak the protocol, or closes the connection. It means unready as
+    /// well.
     pub async fn succeeds_over(&self, stream: TcpStream, user_agent: &'static str) -> Result<bool, BoxError> {
         match self {
             Self::Tcp(_) => Ok(true),

@@ -1,7 +1,7 @@
 //! IncomingBody: the body of a client's request, of either version of HTTP.
 //!
-//! Over HTTP/2 the client's window grows as the body is polled, so a slow app holds back the client.
-//! Only END_STREAM ends a body: a reset before it, with any code, is an error.
+//! Over HTTP/2 the client's window grows as the body is polled, so a slow app holds back the
+//! client. Only END_STREAM ends a body: a reset before it, with any code, is an error.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

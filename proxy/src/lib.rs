@@ -2,7 +2,7 @@
 //! and the HTTP client.
 //!
 //! ```text
-//!  listener ─► workers ─► server ─► gateway (checks, headers) ─► the binary's handler ─► http_client
+//!  listener ─► workers ─► server ─► gateway (checks, headers) ─► a binary's handler ─► http_client
 //!                     └─► tcp (bytes that are not HTTP, upgraded connections)
 //! ```
 //!

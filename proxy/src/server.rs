@@ -42,15 +42,15 @@ pub use graceful::{close_connection, drain_connection};
 pub use request_handler::RequestHandler;
 
 /// Longer than load balancers keep idle connections to servers: those of Google 600 s, those of AWS
-/// and ingress-nginx 60 s. The peer with the shorter time closes, and if that is the server, requests
-/// on their way are lost.
+/// and ingress-nginx 60 s. The peer with the shorter time closes, and if that is the server,
+/// requests on their way are lost.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(620);
 
 /// Bounds of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerOptions {
-    /// Time to receive a request's headers, from their first byte. Also the time for the first bytes
-    /// of a connection, and the interval and the timeout of PING.
+    /// Time to receive a request's headers, from their first byte. Also the time for the first
+    /// bytes of a connection, and the interval and the timeout of PING.
     pub header_read_timeout: Duration,
     /// Time without a request after which a connection is closed.
     pub idle_timeout: Duration,
@@ -232,7 +232,8 @@ impl Server {
         Self { http1, http2, head_timeout }
     }
 
-    /// Serves one connection to its end. After the stop it ends gracefully; its guard ends it at once.
+    /// Serves one connection to its end. After the stop it ends gracefully; its guard ends it at
+    /// once.
     async fn serve(
         &self,
         stream: TcpStream,

@@ -1,8 +1,8 @@
 //! Worker threads that handle the traffic, each with a tokio runtime of its own.
 //!
 //! ```text
-//!  the process's runtime: accept ─┬─ in turn ─► worker: client ─► handler ─► its connections ─► app or pods
-//!  (admin, watches, drain …)      └───────────► worker
+//!  runtime of the process: accept ─┬─ in turn ─► worker: client ─► handler ─► connections to pods
+//!  (admin, watches, drain …)       └───────────► worker
 //! ```
 //!
 //! A request never leaves its thread: no queue, lock or wake-up between threads on its way. So each

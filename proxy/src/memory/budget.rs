@@ -1,12 +1,12 @@
 //! MemoryBudget: the bytes that all connections and requests of a process may take together.
 //!
-//! Tenants share it. In an activator a tenant is a namespace, with an account for each workload; in a
-//! sidecar it is the address of a client, with one account.
+//! Tenants share it. In an activator a tenant is a namespace, with an account for each workload; in
+//! a sidecar it is the address of a client, with one account.
 //!
 //! Half of the budget is reserved, in even shares for the tenants and for one that is yet to come;
-//! the share of a tenant is divided evenly among its accounts. The other half is a pool, first come,
-//! first served. A tenant can thus use all but the shares of the others, one with many accounts has
-//! no larger share, and one that uses less than its share always gets a place.
+//! the share of a tenant is divided evenly among its accounts. The other half is a pool, first
+//! come, first served. A tenant can thus use all but the shares of the others, one with many
+//! accounts has no larger share, and one that uses less than its share always gets a place.
 //!
 //! Invariants: the permits never exceed the budget together. While no account joins, each gets all
 //! that fits in its share, whatever others use. An account that joins makes shares smaller, but
@@ -14,9 +14,9 @@
 //! to wait for permits to be dropped.
 //!
 //! Where the budget is full, HTTP connections without a request are closed to make room, those that
-//! are idle for the longest time first: of the account those in its share, of all its tenant those in
-//! the pool. So clients that hold idle connections cannot keep others of their tenant out, and take
-//! nothing from other tenants.
+//! are idle for the longest time first: of the account those in its share, of all its tenant those
+//! in the pool. So clients that hold idle connections cannot keep others of their tenant out, and
+//! take nothing from other tenants.
 //!
 //! Every connection and many requests take from it, so a take and a release change two counters
 //! each, and lock nothing. One lock is for accounts that join or leave; the locks of

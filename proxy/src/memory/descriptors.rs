@@ -2,8 +2,8 @@
 //!
 //! Container runtimes give processes a soft limit of 1,024 for programs that use `select`, and a
 //! hard one that is much higher. Without a free descriptor no connection can be accepted, and none
-//! to the app opened. So the [budget](super::budget) is never larger than the descriptors allow, and
-//! idle connections are closed for others before the descriptors are used up.
+//! to the app opened. So the [budget](super::budget) is never larger than the descriptors allow,
+//! and idle connections are closed for others before the descriptors are used up.
 
 use prometheus::{IntGauge, Registry};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -13,12 +13,13 @@ use http::request::Parts;
 /// the app, and 22 KiB with half of a head (growth of the cgroup's usage for 4,000 connections).
 pub const CONNECTION_BYTES: u64 = 16 << 10;
 /// A connection of HTTP/2 without streams, beside the above, from its preface to its end. It takes
-/// the socket and 16 KiB before its first request, 26 KiB after it, and 34 KiB after ten requests at
-/// a time (growth of the resident memory for 2,000 connections): buffers and the places of streams
-/// stay for the next requests. After a hundred at a time it takes 84 KiB, which this does not cover.
+/// the socket and 16 KiB before its first request, 26 KiB after it, and 34 KiB after ten requests
+/// at a time (growth of the resident memory for 2,000 connections): buffers and the places of
+/// streams stay for the next requests. After a hundred at a time it takes 84 KiB, which this does
+/// not cover.
 pub const HTTP2_BYTES: u64 = 24 << 10;
-/// A stream of HTTP/2 beside its connection: 7.4 KiB while it is held (growth of the resident memory
-/// for 20,000 streams on 200 connections), and 4.4 KiB in a sidecar (16,000 streams on 16).
+/// A stream of HTTP/2 beside its connection: 7.4 KiB while it is held (growth of the resident
+/// memory for 20,000 streams on 200 connections), and 4.4 KiB in a sidecar (16,000 streams on 16).
 pub const STREAM_BYTES: u64 = 8 << 10;
 /// A request's head that a connection and a stream have room for.
 const HEAD_BYTES: usize = 4 << 10;

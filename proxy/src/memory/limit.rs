@@ -14,8 +14,8 @@ const DEFAULT_LIMIT: u64 = 1 << 30;
 const UNLIMITED: u64 = 1 << 62;
 
 /// The budget without a setting: three fifths of the limit. The rest is for buffers of running
-/// requests and the allocator; in an activator also for 10,000 listeners (76 MiB, `make bench-held`)
-/// and the objects of as many workloads.
+/// requests and the allocator; in an activator also for 10,000 listeners (76 MiB, `make
+/// bench-held`) and the objects of as many workloads.
 pub fn default_budget() -> u64 {
     let limit = memory_limit(|path| fs::read_to_string(path).ok());
     tracing::info!(limit, "memory limit read");

@@ -122,8 +122,8 @@ impl<P> OpenConnections<P> {
         self.order.lock().first_idle(milliseconds_since(self.began)).map(|((since, _), _)| since)
     }
 
-    /// Closes the connection that is idle for the longest time. Its permits are dropped at once, and
-    /// its buffers when its worker runs next.
+    /// Closes the connection that is idle for the longest time. Its permits are dropped at once,
+    /// and its buffers when its worker runs next.
     pub fn close_longest_idle(&self) -> bool {
         let closed = {
             let mut order = self.order.lock();

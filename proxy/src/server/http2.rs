@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  client ◄─► Connection ─┬─ Exchange: request ─► handler ─► BodySender
-//!             (one task)  ├─ Exchange                      (h2 buffers its frames; one write for all)
+//!             (one task)  ├─ Exchange                      (h2 buffers its frames; one write)
 //!                         └─ Lifetime: stop, guard, idle timeout, PING
 //! ```
 //!

@@ -1,9 +1,9 @@
 //! Relays the bytes of a connection both ways, and decides when it counts as load.
 //!
 //! ```text
-//!  client ◄──────► relay ◄──────► app           bytes:     ──?────!──────────?─────────────!─────────── time
-//!                    │                          it counts:   ├──────────┤      ├─────────────────┤
-//!                    └─ counts while bytes flow             idle          (response time)    idle
+//!  client ◄──────► relay ◄──────► app     bytes:     ──?────!──────────?─────────────!─────── time
+//!                    │                    it counts:   ├──────────┤      ├─────────────────┤
+//!                    └─ counts while bytes flow       idle          (response time)    idle
 //! ```
 //!
 //! A database connection lives for days and is used for moments. So it counts from the client's

@@ -68,8 +68,8 @@ where
     S: Future,
     C: Future<Output = ()>,
 {
-    /// Without requests for `idle_timeout`, the client gets GOAWAY, and no request is lost. A client
-    /// that does not acknowledge that is disconnected after `goaway_timeout`.
+    /// Without requests for `idle_timeout`, the client gets GOAWAY, and no request is lost. A
+    /// client that does not acknowledge that is disconnected after `goaway_timeout`.
     pub(super) fn new(
         frames: server::Connection<I, Bytes>,
         handler: H,
