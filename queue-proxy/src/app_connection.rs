@@ -1,7 +1,7 @@
 //! Connects to the app: at its address or, if that is IPv4 loopback, also at IPv6 loopback.
 //!
-//! A sidecar with only the app's port uses 127.0.0.1. Some apps listen on `[::1]` alone, or on `[::]`
-//! without IPv4.
+//! A sidecar with only the app's port uses 127.0.0.1. Some apps listen on `[::1]` alone, or on
+//! `[::]` without IPv4.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -137,13 +137,13 @@ pub struct Args {
     #[arg(long, hide = true, default_value_t = 65_536)]
     pub max_connections: usize,
 
-    /// Memory of all connections and requests together, in bytes. The default is three fifths of the
-    /// container's memory limit, or of 1 GiB without one.
+    /// Memory of all connections and requests together, in bytes. The default is three fifths of
+    /// the container's memory limit, or of 1 GiB without one.
     #[arg(long, env = "QUEUE_PROXY_MEMORY_BUDGET", value_name = "BYTES")]
     pub memory_budget: Option<u64>,
 
-    /// Longest time from the first byte of a request's head to its end, and until the first byte of a
-    /// connection. An idle connection is closed after 620 s.
+    /// Longest time from the first byte of a request's head to its end, and until the first byte of
+    /// a connection. An idle connection is closed after 620 s.
     #[arg(long, hide = true, default_value = "30s", value_parser = parse_duration)]
     pub header_timeout: Duration,
 

@@ -78,8 +78,8 @@ impl Clients {
 // === impl ClientAccount ===
 
 impl ClientAccount {
-    /// Takes the bytes of an HTTP connection, which may be closed while it is idle; `None` if it must
-    /// be closed at once.
+    /// Takes the bytes of an HTTP connection, which may be closed while it is idle; `None` if it
+    /// must be closed at once.
     pub(crate) fn admit(&self, bytes: u64) -> Option<ConnectionPlace<MemoryPermit>> {
         counted(self.account.admit(bytes), &self.metrics.refused_connections).ok()
     }

@@ -1,10 +1,10 @@
 //! Drain: ends a pod without losing a request.
 //!
 //! ```text
-//!            begin (preStop hook, SIGTERM)         quiet, or timeout
-//!  Serving ────────────────────────────► Draining ──────────────────► Drained ─► exit after SIGTERM
-//!     ▲                                                                  │
-//!     └───────────────────── the pod is not terminating ─────────────────┘
+//!            begin (preStop hook, SIGTERM)       quiet, or timeout
+//!  Serving ──────────────────────────► Draining ──────────────────► Drained ─► exit after SIGTERM
+//!     ▲                                                                │
+//!     └───────────────────── the pod is not terminating ───────────────┘
 //! ```
 //!
 //! A terminating pod receives requests until every proxy in the cluster has been updated. A

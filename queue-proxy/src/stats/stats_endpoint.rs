@@ -1,7 +1,7 @@
 //! StatsEndpoint: `/stat` for the metrics-adapter and `/metrics` for Prometheus.
 //!
-//! A period ends at each whole second of the wall clock, and its [`Stat`] is stored. Reading it does
-//! not change it, so several collectors get the same figures. A collector with very many pods
+//! A period ends at each whole second of the wall clock, and its [`Stat`] is stored. Reading it
+//! does not change it, so several collectors get the same figures. A collector with very many pods
 //! queries by UDP datagrams on the same port number instead.
 //!
 //! A query also sets the latency objective of the next period. Queries are not authenticated, so

@@ -86,8 +86,8 @@ impl TcpProxy {
         Self(Arc::new(parts))
     }
 
-    /// Opens a tunnel for the client with this address; `proxied` if it is an activator's, which has
-    /// counted it. The response switches protocols after the app has accepted the connection.
+    /// Opens a tunnel for the client with this address; `proxied` if it is an activator's, which
+    /// has counted it. The response switches protocols after the app has accepted the connection.
     pub(crate) async fn open_tunnel<B>(
         &self,
         mut request: Request<B>,
