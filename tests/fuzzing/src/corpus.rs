@@ -23,9 +23,9 @@ pub struct Corpus {
 // === impl Corpus ===
 
 impl Corpus {
-    /// Reads the files of a directory of the workspace that the working directory is in; `words` are
-    /// tokens of the target's grammar. The path of the workspace is not compiled in: checkouts share
-    /// a target directory, so the binary may be from another one.
+    /// Reads the files of a directory of the workspace that the working directory is in; `words`
+    /// are tokens of the target's grammar. The path of the workspace is not compiled in: checkouts
+    /// share a target directory, so the binary may be from another one.
     ///
     /// # Panics
     /// When there are no files.

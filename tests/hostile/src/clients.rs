@@ -88,8 +88,8 @@ async fn perform(attack: Attack, number: usize, connection: Box<dyn Connection>,
     }
 }
 
-/// A container's soft limit may be 1,024 files. Where the limit cannot be raised, connections beyond
-/// it are counted as refused.
+/// A container's soft limit may be 1,024 files. Where the limit cannot be raised, connections
+/// beyond it are counted as refused.
 fn raise_file_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });

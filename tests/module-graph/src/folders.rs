@@ -10,8 +10,8 @@ pub(crate) struct CrowdedFolder {
     pub(crate) entries: usize,
 }
 
-/// Folders below the root with more than `limit` of these files and folders. `foo.rs` and `foo/` are
-/// one entry.
+/// Folders below the root with more than `limit` of these files and folders. `foo.rs` and `foo/`
+/// are one entry.
 pub(crate) fn crowded(files: &[String], limit: usize) -> Vec<CrowdedFolder> {
     count(files.iter().map(String::as_str))
         .into_iter()

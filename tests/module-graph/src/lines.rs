@@ -1,4 +1,5 @@
-//! Files of Rust with more lines, and lines of comments with more columns, than CONTRIBUTING allows.
+//! Files of Rust with more lines, and lines of comments with more columns, than CONTRIBUTING
+//! allows.
 //!
 //! rustfmt does not wrap comments on a stable toolchain.
 

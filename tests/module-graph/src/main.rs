@@ -1,13 +1,13 @@
-//! Prints the module graph of each crate of the workspace, and fails where a rule of CONTRIBUTING on
-//! the layout of code is broken: import cycles of files and of folders, crowded folders, long files,
-//! wide comments.
+//! Prints the module graph of each crate of the workspace, and fails where a rule of CONTRIBUTING
+//! on the layout of code is broken: import cycles of files and of folders, crowded folders, long
+//! files, wide comments.
 //!
 //! A module is a file. Module A uses module B if code of A that is not test code names an item that
 //! B defines; a name that reaches A through a `pub use` counts for the module that defines the
 //! item, so a folder may re-export its contents freely. Parent and child count like any other pair.
 //!
-//! In each folder, a file and the folder of its child modules are one node, and these nodes must not
-//! use each other in a cycle either.
+//! In each folder, a file and the folder of its child modules are one node, and these nodes must
+//! not use each other in a cycle either.
 //!
 //! Run by `make lint`. `cargo-modules` has a check of files as well, but needs rust-analyzer's
 //! crates, which take longer to build than the rest of the workspace.

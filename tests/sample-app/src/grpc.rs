@@ -1,6 +1,6 @@
 //! Calls of gRPC, without a schema: a message of the client, the same message back at once, and the
-//! status in the trailers when the app has done its work. So a call is a stream that stays open for as
-//! long as its client sets.
+//! status in the trailers when the app has done its work. So a call is a stream that stays open for
+//! as long as its client sets.
 
 use std::convert::Infallible;
 

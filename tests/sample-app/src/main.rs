@@ -19,12 +19,12 @@ struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Respond to every request with 200, after `?work=MILLISECONDS`, with `?bytes=NUMBER` of body, and
-    /// to calls of gRPC with their message
+    /// Respond to every request with 200, after `?work=MILLISECONDS`, with `?bytes=NUMBER` of body,
+    /// and to calls of gRPC with their message
     Serve(serve::ServeArgs),
     /// Receive commands to send load: GET
-    /// /send?url=..&rate=..|concurrency=..&seconds=..&work=..&newConnections=..&grpc=.. or to attack: GET
-    /// /attack?attack=..&target=IP:PORT&tls=..&connections=..&seconds=..
+    /// /send?url=..&rate=..|concurrency=..&seconds=..&work=..&newConnections=..&grpc=.. or to
+    /// attack: GET /attack?attack=..&target=IP:PORT&tls=..&connections=..&seconds=..
     Client(client::ClientArgs),
     /// Send a load now and print one line of JSON for each request
     Send(load_command::LoadCommand),

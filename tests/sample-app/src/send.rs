@@ -97,7 +97,8 @@ async fn open_loop(
             let _ = results.send(sender.send().await).await;
             drop(slot);
         });
-        // Without a pause after the last one, so that a single request takes as long as its response.
+        // Without a pause after the last one, so that a single request takes as long as its
+        // response.
         if tick + interval >= end {
             return;
         }

@@ -25,7 +25,8 @@ use crate::grpc;
 pub(crate) const POD_HEADER: HeaderName = HeaderName::from_static("sample-app-pod");
 /// Header with the start of this process, in Unix milliseconds.
 pub(crate) const STARTED_HEADER: HeaderName = HeaderName::from_static("sample-app-started");
-/// Header with the number of requests that this process served when this one arrived, itself included.
+/// Header with the number of requests that this process served when this one arrived, itself
+/// included.
 pub(crate) const CONCURRENT_HEADER: HeaderName = HeaderName::from_static("sample-app-concurrent");
 /// Header with the microseconds without any request before this one.
 pub(crate) const IDLE_HEADER: HeaderName = HeaderName::from_static("sample-app-idle");

@@ -1,7 +1,7 @@
 //! `make scale-controller`: the cost of thousands of workloads in the shipped zero-scaler.
 //!
 //! ```text
-//!  world (HPAs, Services, Deployments, slices) ──► fake-api ◄── zero-scaler ◄── decisions, each workload's every ten seconds
+//!  world (HPAs, Services, Deployments, slices) ──► fake-api ◄── zero-scaler ◄── decisions
 //!                                                     ▲              └── probes ──┐
 //!                                                     └── activator (a real one) ◄─┘
 //! ```

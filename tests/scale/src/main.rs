@@ -1,7 +1,7 @@
 //! Measures CPU time, memory and latency of the metrics-adapter by number of workloads.
 //!
 //! ```text
-//!   objects (fake-api) ─────► metrics-adapter ─────► subscribers of decisions, HPA queries over TLS
+//!   objects (fake-api) ─────► metrics-adapter ─────► subscribers of decisions, HPA queries
 //!   pods (datagrams, HTTP) ◄──┘  ▲
 //!   an activator that pushes ────┘          everything but the adapter runs in this process
 //! ```

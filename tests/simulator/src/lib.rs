@@ -30,7 +30,8 @@
 //! use simulator::{Load, Profile, Scenario};
 //!
 //! let clients = Load::clients(Profile::constant(100.0));
-//! let report = Scenario { load: clients, ..Scenario::default() }.run(Duration::from_secs(600)).unwrap();
+//! let scenario = Scenario { load: clients, ..Scenario::default() };
+//! let report = scenario.run(Duration::from_secs(600)).unwrap();
 //! assert_eq!(report.final_size(), 2, "{report}");
 //! ```
 //!

@@ -1,11 +1,11 @@
 //! Plots: runs of scenario files side by side, as one SVG.
 //!
 //! ```text
-//!  files ─► RunSeries (target, pods and latency over time) ─► Panel, one for each of the three ─► SVG
+//!  files ─► RunSeries (target, pods and latency over time) ─► a Panel for each of the three ─► SVG
 //! ```
 //!
-//! The documents show these pictures, so they follow the reader's colour scheme. Equal files give equal
-//! bytes.
+//! The documents show these pictures, so they follow the reader's colour scheme. Equal files give
+//! equal bytes.
 
 mod panel;
 mod run_series;

@@ -1,5 +1,5 @@
-//! Prometheus on a cluster: what it scrapes there by the PodMonitors of `deploy/monitoring`, and what
-//! its queries return.
+//! Prometheus on a cluster: what it scrapes there by the PodMonitors of `deploy/monitoring`, and
+//! what its queries return.
 
 pub mod discovery;
 pub mod prometheus;

@@ -2,7 +2,7 @@
 //! them after a pod was added, and the latency of another workload meanwhile.
 //!
 //! ```text
-//!   clients (this process) ─► activator ─ holds ... until FILE has a pod ... ─► backend (this process)
+//!   clients (this process) ─► activator ─ holds until FILE has a pod ─► backend (this process)
 //! ```
 //!
 //! The bounds are for 50,000 requests on as many connections. If the file limit allows fewer, the

@@ -1,5 +1,5 @@
-//! `--without-sidecars`: two activators that carry many workloads without sidecars, each with the same
-//! small load.
+//! `--without-sidecars`: two activators that carry many workloads without sidecars, each with the
+//! same small load.
 //!
 //! ```text
 //!   load (this process) ─┬─► activator 1 ─┬─► pods (this process, an address of loopback each)

@@ -50,8 +50,8 @@ impl Generator {
         Self::connect_each(&vec![target; connections], threads)
     }
 
-    /// Opens a connection to each of `targets`, shared by up to `threads` threads. Requests go to the
-    /// connection that is idle for longest, so to all targets alike.
+    /// Opens a connection to each of `targets`, shared by up to `threads` threads. Requests go to
+    /// the connection that is idle for longest, so to all targets alike.
     ///
     /// # Errors
     /// When a connection cannot be opened.

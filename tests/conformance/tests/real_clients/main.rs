@@ -1,5 +1,5 @@
-//! Widely used clients and servers through the queue-proxy, through an activator in front of it, and
-//! through an activator in front of a pod without a sidecar.
+//! Widely used clients and servers through the queue-proxy, through an activator in front of it,
+//! and through an activator in front of a pod without a sidecar.
 //!
 //! The conformance table covers single messages. These tests use libraries and programs with code
 //! of their own, and streams in both directions.

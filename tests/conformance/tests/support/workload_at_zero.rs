@@ -12,7 +12,8 @@ use super::Activator;
 /// Longer than a wake takes on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// An activator without pods, and the queue-proxy of the pod to come, if it has one. Drop stops both.
+/// An activator without pods, and the queue-proxy of the pod to come, if it has one. Drop stops
+/// both.
 pub(crate) struct WorkloadAtZero {
     /// Address for clients.
     pub(crate) address: SocketAddr,

@@ -1,6 +1,6 @@
-//! Checks of `deploy/monitoring` that need no cluster: its queries name what the code has, its alerts
-//! are documented, and promtool finds that each fires on a planted fault and none on a healthy
-//! installation.
+//! Checks of `deploy/monitoring` that need no cluster: its queries name what the code has, its
+//! alerts are documented, and promtool finds that each fires on a planted fault and none on a
+//! healthy installation.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

@@ -24,8 +24,8 @@ const TOKEN_PATHS: [&str; 5] = [
 ];
 /// The webhook for the sidecar.
 const WEBHOOK_PATH: &str = "/mutate-pods";
-/// With one container more, or some hundred variables in all, the webhook rejects a review before it
-/// decodes it.
+/// With one container more, or some hundred variables in all, the webhook rejects a review before
+/// it decodes it.
 const REVIEWED_CONTAINERS: usize = 500;
 const REVIEWED_VARIABLES: usize = 48;
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\

@@ -1,4 +1,5 @@
-//! Learning in the metrics-adapter: the learner with its mode, and what it serves to decider and HPA.
+//! Learning in the metrics-adapter: the learner with its mode, and what it serves to decider and
+//! HPA.
 
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::settings::LearnTarget;

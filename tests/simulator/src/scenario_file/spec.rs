@@ -105,8 +105,8 @@ impl ScenarioFile {
         Ok(file)
     }
 
-    /// The user's target; without one, the one that learning starts from: the share of the container
-    /// concurrency, or the cluster's default.
+    /// The user's target; without one, the one that learning starts from: the share of the
+    /// container concurrency, or the cluster's default.
     pub fn first_target(&self) -> f64 {
         let start = || {
             let settings = settings(|_| ());

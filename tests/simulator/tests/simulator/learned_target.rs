@@ -1,10 +1,11 @@
 //! The learned target reaches the optimum of each app, and stays where it must.
 //!
 //! Each row of a table is a file of `scenarios`; its `target` is the static optimum by `--sweep`.
-//! `make test` runs the first seed of some rows. All hundred seeds of all rows run as an ignored test
-//! that prints the rates; [the design](../../../../docs/design/learned-target.md) has the last ones:
-//! `cargo test --release -p simulator --test simulator -- --ignored --nocapture hundred_seeds`. The
-//! environment may select rows by a part of their name, and seeds: `ROW=memory SEEDS=1-20`.
+//! `make test` runs the first seed of some rows. All hundred seeds of all rows run as an ignored
+//! test that prints the rates; [the design](../../../../docs/design/learned-target.md) has the last
+//! ones: `cargo test --release -p simulator --test simulator -- --ignored --nocapture
+//! hundred_seeds`. The environment may select rows by a part of their name, and seeds: `ROW=memory
+//! SEEDS=1-20`.
 
 use std::num::NonZero;
 use std::ops::RangeInclusive;

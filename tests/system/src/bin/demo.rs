@@ -244,10 +244,11 @@ fn plain() -> Workload {
 fn with_sidecar() -> Workload {
     Workload { target: TARGET.to_string(), replicas: 0, ..Workload::new("hello") }
         .annotated("window", "10s")
-        // No spare capacity: requests go straight to the pods as soon as one is ready, so both routes are
-        // shown.
+        // No spare capacity: requests go straight to the pods as soon as one is ready, so both
+        // routes are shown.
         .annotated("target-burst-capacity", "0")
-        // The demo shows the HPA scaling up; with the default of 200 % the panic override would be faster.
+        // The demo shows the HPA scaling up; with the default of 200 % the panic override would be
+        // faster.
         .annotated("panic-threshold-percentage", "1000")
 }
 

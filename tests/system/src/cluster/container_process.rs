@@ -26,8 +26,8 @@ pub fn find(pod: &str, program: Option<&str>) -> Result<u32> {
     process.with_context(|| format!("no process {} of {pod} on this machine", program.unwrap_or_default()))
 }
 
-/// Sends SIGKILL to a process. Unlike the process of a pod that is deleted without grace, it gets no
-/// signal that it could handle.
+/// Sends SIGKILL to a process. Unlike the process of a pod that is deleted without grace, it gets
+/// no signal that it could handle.
 ///
 /// # Errors
 /// When this user may not.

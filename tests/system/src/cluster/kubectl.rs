@@ -32,7 +32,8 @@ pub fn path() -> Result<String> {
 /// Runs kubectl and returns its output.
 ///
 /// # Errors
-/// When it fails, with what it printed. `kubectl diff` fails on a difference, and prints it as output.
+/// When it fails, with what it printed. `kubectl diff` fails on a difference, and prints it as
+/// output.
 pub async fn run(arguments: &[&str]) -> Result<String> {
     let output = command()?.args(arguments).output().await?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -35,7 +35,8 @@ struct Uses {
 #[derive(Clone, Debug)]
 pub struct ClusterGuard(Arc<Mutex<Option<Use>>>);
 
-/// The turn of the next exclusive test, which prepares while another test may still use the cluster.
+/// The turn of the next exclusive test, which prepares while another test may still use the
+/// cluster.
 #[derive(Debug)]
 pub struct Turn {
     _next: MutexGuard<'static, ()>,

@@ -59,9 +59,9 @@ impl TestNamespace {
         Self { client, ..self.clone() }
     }
 
-    /// Ends the test: deletes the namespace, and waits until it is gone. Other tests use the cluster
-    /// meanwhile, because that takes ten seconds and more: the namespace controller pauses between
-    /// its attempts.
+    /// Ends the test: deletes the namespace, and waits until it is gone. Other tests use the
+    /// cluster meanwhile, because that takes ten seconds and more: the namespace controller pauses
+    /// between its attempts.
     ///
     /// # Errors
     /// When it still exists after some minutes.

@@ -8,8 +8,8 @@ use kube::Client;
 pub enum Feature {
     /// The API server adds sidecars by a MutatingAdmissionPolicy. Else a webhook of Rouse does.
     MutatingAdmissionPolicy,
-    /// The kubelet lists the containers of a pod as soon as it has started one. Else it does so once a
-    /// second, and probes an app behind a native sidecar a second after its start.
+    /// The kubelet lists the containers of a pod as soon as it has started one. Else it does so
+    /// once a second, and probes an app behind a native sidecar a second after its start.
     PlegOnDemandRelist,
     /// An HPA may have `minReplicas: 0`.
     HpaScaleToZero,

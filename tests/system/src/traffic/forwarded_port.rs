@@ -20,8 +20,8 @@ pub type RequestBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Bytes of a request that wait in the client for the server's window.
 const SEND_BUFFER: usize = 64 << 10;
-/// Unread bytes of a response, and of all responses of a connection. A few responses that are not read
-/// leave most of the connection's to the others, so only the server can make these wait.
+/// Unread bytes of a response, and of all responses of a connection. A few responses that are not
+/// read leave most of the connection's to the others, so only the server can make these wait.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 

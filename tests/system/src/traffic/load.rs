@@ -78,11 +78,11 @@ pub struct Response {
     pub pod: String,
     /// Unix milliseconds when that pod's app started; 0 if the response has no such header.
     pub started_ms: f64,
-    /// Requests that the app served when this one arrived, itself included; 0 if the response has no
-    /// such header.
+    /// Requests that the app served when this one arrived, itself included; 0 if the response has
+    /// no such header.
     pub concurrent: usize,
-    /// Milliseconds without any request at the app before this one; `None` if another one ran, or none
-    /// was before it.
+    /// Milliseconds without any request at the app before this one; `None` if another one ran, or
+    /// none was before it.
     pub idle_ms: Option<f64>,
     /// Why there was no response.
     pub error: String,

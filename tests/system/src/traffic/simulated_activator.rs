@@ -2,7 +2,7 @@
 //! request.
 //!
 //! ```text
-//! ReportedLoads, set by the test ─► a message each second ─► port-forward ─► /push of each adapter pod
+//! ReportedLoads, set by the test ─► a message each second ─► port-forward ─► /push of adapters
 //! ```
 //!
 //! It authenticates with the token of an activator's service account. Like a real activator it

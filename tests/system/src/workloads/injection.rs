@@ -1,4 +1,5 @@
-//! The sidecars of pods: whether the cluster adds them, and the annotations that choose their ports.
+//! The sidecars of pods: whether the cluster adds them, and the annotations that choose their
+//! ports.
 
 use std::time::Duration;
 

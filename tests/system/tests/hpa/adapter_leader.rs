@@ -59,7 +59,8 @@ async fn size_stays_when_leading_adapter_is_deleted_or_killed() -> Result<()> {
     let running = load.start(&namespace).await?;
     let began = tokio::time::Instant::now();
     until_replicas(&namespace, "steady", |n| n == 4, Duration::from_secs(45)).await?;
-    // One second with less load is half of an average over two. Both adapters' windows must be full.
+    // One second with less load is half of an average over two. Both adapters' windows must be
+    // full.
     wait::until("windows full of the load", UP, || async {
         let are_full = began.elapsed() > 2 * WINDOW;
         Ok((are_full && metric(&namespace).await? > 17_000).then_some(()))

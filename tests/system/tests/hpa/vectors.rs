@@ -157,7 +157,8 @@ impl VectorTest {
 #[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn stock_hpa_reproduces_vectors() -> Result<()> {
     let namespace = begin_exclusive("vectors").await?;
-    // Before it, HPAs had no tolerance of their own either: these are the vectors of versions with both.
+    // Before it, HPAs had no tolerance of their own either: these are the vectors of versions with
+    // both.
     if !Feature::HpaScaleToZero.is_served(&namespace.client).await? {
         return namespace.end().await;
     }

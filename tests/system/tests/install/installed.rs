@@ -70,8 +70,8 @@ pub(crate) async fn ensure_serves_without_rouse(
     ensure_all_ok(&Load::rate(&url, 20.0, Duration::from_secs(2)).run(namespace).await?)
 }
 
-/// Checks that a workload with a target of 5 gets at least so many pods within this time under load, and
-/// that no request fails meanwhile.
+/// Checks that a workload with a target of 5 gets at least so many pods within this time under
+/// load, and that no request fails meanwhile.
 pub(crate) async fn ensure_scales_up(
     namespace: &TestNamespace,
     name: &str,

@@ -83,7 +83,8 @@ impl Manifests {
             self.kubectl(&["--namespace", installation::NAMESPACE, "logs", "job/uninstall"]).await?
         );
         for folder in [self.choice()?, uninstall] {
-            // The other adapter does not run, and namespaces are deleted only after its APIServices.
+            // The other adapter does not run, and namespaces are deleted only after its
+            // APIServices.
             let delete = ["delete", "--kustomize", &folder, "--ignore-not-found", "--wait=false"];
             self.kubectl(&delete).await?;
         }

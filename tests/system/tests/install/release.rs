@@ -79,7 +79,8 @@ async fn no_request_fails_from_helm_install_to_helm_uninstall() -> Result<()> {
 }
 
 /// The API server accepts what `helm template` prints for its version, as Argo CD
-/// and `helm template | kubectl apply` send it, and the running installation does not differ from it.
+/// and `helm template | kubectl apply` send it, and the running installation does not differ from
+/// it.
 async fn ensure_api_server_accepts_template(client: &Client, helm: &Helm) -> Result<()> {
     let version = client.apiserver_version().await?.git_version;
     let rendered = helm.template(&["--kube-version", &version, "--set", "metricsApi=external"]).await?;

@@ -1,5 +1,5 @@
-//! From a previous version to this one and back under load, and each part alone at this version beside
-//! the others at the previous one: `make test-upgrade`.
+//! From a previous version to this one and back under load, and each part alone at this version
+//! beside the others at the previous one: `make test-upgrade`.
 //!
 //! The variable PREVIOUS names the folder with the previous version's source and images, which the
 //! Makefile builds.
@@ -111,8 +111,8 @@ impl<'a> Workloads<'a> {
         Ok(Self { namespace, intermittent: intermittent.url(namespace).await?, load })
     }
 
-    /// Checks that a workload at zero wakes, scales under load and is at zero again, while no request of
-    /// the other one fails.
+    /// Checks that a workload at zero wakes, scales under load and is at zero again, while no
+    /// request of the other one fails.
     async fn ensure_served(&mut self, installed: &str) -> Result<()> {
         self.wake_and_scale().await.with_context(|| installed.to_owned())?;
         let requests = ensure_served(&mut self.load).await.with_context(|| installed.to_owned())?;

@@ -1,5 +1,5 @@
-//! Activators prefer pods on their own node: each one gets requests over a connection of its own, one
-//! after the other, so that all pods are equally free.
+//! Activators prefer pods on their own node: each one gets requests over a connection of its own,
+//! one after the other, so that all pods are equally free.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

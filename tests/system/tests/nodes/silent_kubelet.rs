@@ -1,5 +1,5 @@
-//! A kubelet that reports nothing for some seconds, as on an overloaded node: a request that wakes a
-//! pod of its node is held until it reports again.
+//! A kubelet that reports nothing for some seconds, as on an overloaded node: a request that wakes
+//! a pod of its node is held until it reports again.
 
 use std::fs;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Services with preferences for nodes and zones: clients stay in their zone, and load balancers keep
-//! the nodes that they have.
+//! Services with preferences for nodes and zones: clients stay in their zone, and load balancers
+//! keep the nodes that they have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

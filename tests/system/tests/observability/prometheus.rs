@@ -1,6 +1,6 @@
-//! A Prometheus that scrapes the cluster by the PodMonitors of `deploy/monitoring`: every panel of the
-//! dashboards has data, and every alert can be evaluated. That each alert fires is a test of the
-//! crate `docs`.
+//! A Prometheus that scrapes the cluster by the PodMonitors of `deploy/monitoring`: every panel of
+//! the dashboards has data, and every alert can be evaluated. That each alert fires is a test of
+//! the crate `docs`.
 
 use std::time::Duration;
 

@@ -19,7 +19,8 @@ const LOAD: Duration = Duration::from_secs(12);
 const STARTED: Duration = Duration::from_secs(180);
 /// Beginning and end of the load in which fewer requests wait.
 const MARGIN_MS: f64 = 2_000.0;
-/// The bound that `activator/tests/shared_slots.rs` has for a pod that is idle while a request waits.
+/// The bound that `activator/tests/shared_slots.rs` has for a pod that is idle while a request
+/// waits.
 const IDLE_MS: f64 = 20.0;
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! The app has a port of the sidecar, and a rollout under load gives the sidecar others, by the steps of
-//! `docs/reference/pods.md`.
+//! The app has a port of the sidecar, and a rollout under load gives the sidecar others, by the
+//! steps of `docs/reference/pods.md`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -29,8 +29,8 @@ const IN_PROXY: Duration = Duration::from_secs(1);
 /// The same where kube-proxy routes, which applies changes once a second.
 const IN_SERVE: Duration = Duration::from_secs(3);
 
-/// A workload with pods of version v1, which its Service selects, and a ready pod of version v2. The
-/// target selects both.
+/// A workload with pods of version v1, which its Service selects, and a ready pod of version v2.
+/// The target selects both.
 struct TwoVersions {
     namespace: TestNamespace,
     name: &'static str,
@@ -69,8 +69,8 @@ async fn requests_of_a_managed_service_move_with_the_annotation() -> Result<()> 
     versions.namespace.end().await
 }
 
-/// As Argo Rollouts does a canary: a Service for each version, and at the promotion the selector of the
-/// stable one changes. The second Service is not Rouse's.
+/// As Argo Rollouts does a canary: a Service for each version, and at the promotion the selector of
+/// the stable one changes. The second Service is not Rouse's.
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn promotion_of_a_canary_with_a_service_of_its_own_loses_no_request() -> Result<()> {

@@ -90,7 +90,8 @@ async fn user_with_all_rights_in_a_namespace_writes_no_internal_object() -> Resu
     let slice: EndpointSlice = serde_json::from_value(slice)?;
     ensure_refused(slices.create(&PostParams::default(), &slice).await, refused)?;
 
-    // Garbage collection may delete them; the end of the namespace shows the same of its controller.
+    // Garbage collection may delete them; the end of the namespace shows the same of its
+    // controller.
     let hpas: Api<HorizontalPodAutoscaler> = tenant.api();
     hpas.delete("guarded", &DeleteParams::default()).await.context("the tenant's own HPA")?;
     wait::until("garbage collection", SOON, || async {

@@ -1,5 +1,6 @@
-//! What a wake does not wait for: the next decision before the scale subresource is written, and the
-//! kubelet's next probe before the response. `make soak ARGS='--only wakes'` has bounds for the times.
+//! What a wake does not wait for: the next decision before the scale subresource is written, and
+//! the kubelet's next probe before the response. `make soak ARGS='--only wakes'` has bounds for the
+//! times.
 
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
@@ -26,8 +27,8 @@ async fn wakes_wait_neither_for_a_decision_nor_for_a_probe() -> Result<()> {
         let wakes = wake_all(&namespace, workloads).await.with_context(|| name)?;
         let [patched, ahead] = [&wakes.patched, &wakes.ahead].map(|ms| load::quantile(ms, 0.5));
         ensure!(patched < HALF_DECISION_PERIOD_MS, "{name}: /scale was not written for reports: {wakes:?}");
-        // The sidecar announces the app, so a held request does not wait for the kubelet's next probe.
-        // With newer kubelets the two are milliseconds apart.
+        // The sidecar announces the app, so a held request does not wait for the kubelet's next
+        // probe. With newer kubelets the two are milliseconds apart.
         let is_probed_late =
             sidecar == Sidecar::Native && !Feature::PlegOnDemandRelist.is_served(&namespace.client).await?;
         ensure!(

@@ -289,8 +289,8 @@ impl Redis {
     }
 
     fn stateful_set(&self) -> Value {
-        // Connections from other addresses than loopback need a password or no protected mode; a sidecar
-        // connects by loopback.
+        // Connections from other addresses than loopback need a password or no protected mode; a
+        // sidecar connects by loopback.
         let protected = if self.has_sidecar { "yes" } else { "no" };
         let command = json!([
             "/usr/bin/redis-server",
@@ -307,7 +307,8 @@ impl Redis {
         let mut spec = self.pod_spec(&command, Some(data), json!({}));
         let mut annotations = BTreeMap::from([(PROTOCOL, "tcp".to_owned())]);
         if self.attached {
-            // Activators connect to the admin port, and metrics-adapters read from the statistics port.
+            // Activators connect to the admin port, and metrics-adapters read from the statistics
+            // port.
             annotations.extend(port_annotations(OTHER_PORTS));
         }
         let mut metadata = json!({

@@ -28,8 +28,8 @@ use picture::picture;
 const SOON: Duration = Duration::from_secs(20);
 /// Texts that a page has at least.
 const TEXTS: u64 = 20;
-/// Longest that the page may stand still while it is updated, in milliseconds: a moment on a machine
-/// on which other tests run.
+/// Longest that the page may stand still while it is updated, in milliseconds: a moment on a
+/// machine on which other tests run.
 const MAX_FREEZE_MS: f64 = 400.0;
 
 /// A page of these workloads in a browser.

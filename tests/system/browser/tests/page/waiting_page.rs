@@ -1,4 +1,5 @@
-//! The waiting page in Chromium: a real activator on loopback, with a workload that has no pod at first.
+//! The waiting page in Chromium: a real activator on loopback, with a workload that has no pod at
+//! first.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};

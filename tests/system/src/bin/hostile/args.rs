@@ -44,9 +44,10 @@ impl Args {
             wake_interval: Duration::from_secs(5),
             slower_wake: 2.0,
         };
-        // An admin port has 128 places for one peer. The attacks of all parts share the machine with the
-        // attacked parts, and with few wakes the median is uncertain: on two cores, beside a build, it
-        // was up to 3.9 times as slow. The bound here is for what keeps wakes from happening.
+        // An admin port has 128 places for one peer. The attacks of all parts share the machine
+        // with the attacked parts, and with few wakes the median is uncertain: on two cores, beside
+        // a build, it was up to 3.9 times as slow. The bound here is for what keeps wakes from
+        // happening.
         let short = Strength {
             duration: Duration::from_secs(5),
             held: 136,

@@ -52,7 +52,8 @@ impl Victim {
         Ok(Self { load, since: now_ms() })
     }
 
-    /// The results since the last call. A request that still runs is in the results of a later call.
+    /// The results since the last call. A request that still runs is in the results of a later
+    /// call.
     ///
     /// # Errors
     /// When the client sent too few requests for the results to mean anything.

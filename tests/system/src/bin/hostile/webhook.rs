@@ -1,5 +1,5 @@
-//! The webhook for the sidecar, which metrics-adapters serve where the API server has no policies that
-//! change pods. Elsewhere it is served for the attacks alone, and no API server calls it.
+//! The webhook for the sidecar, which metrics-adapters serve where the API server has no policies
+//! that change pods. Elsewhere it is served for the attacks alone, and no API server calls it.
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ pub(crate) struct ServedWebhook {
 // === impl ServedWebhook ===
 
 impl ServedWebhook {
-    /// `None` if it is not served and `replace` is false: to serve it, the adapter's pods are replaced.
+    /// `None` if it is not served and `replace` is false: to serve it, the adapter's pods are
+    /// replaced.
     pub(crate) async fn start(client: &Client, replace: bool) -> Result<Option<Self>> {
         let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
         let pod = deployments.get(ADAPTER).await?.spec.template.spec;

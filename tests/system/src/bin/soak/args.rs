@@ -23,8 +23,8 @@ pub(crate) struct Args {
 /// How long each scenario is. The bounds hold for the defaults.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Lengths {
-    /// Whether pods have a sidecar. Without one only cycles, restarts, crowd, burst, wakes and learning
-    /// run
+    /// Whether pods have a sidecar. Without one only cycles, restarts, crowd, burst, wakes and
+    /// learning run
     #[arg(long, default_value_t = true, action = ArgAction::Set)]
     pub(crate) sidecar: bool,
     /// Cycles from zero to one replica and back

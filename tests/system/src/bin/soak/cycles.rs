@@ -28,8 +28,8 @@ const TO_ZERO: Duration = Duration::from_secs(180);
 /// cycle.
 const SPREAD: u64 = 700;
 /// From the last request of a workload without a sidecar to the first moment of its disturbed
-/// scale-to-zero sequence, and milliseconds in which the others are: the window is 6 s long, and the
-/// grace period a second.
+/// scale-to-zero sequence, and milliseconds in which the others are: the window is 6 s long, and
+/// the grace period a second.
 const SEQUENCE: Duration = Duration::from_millis(5_500);
 const SEQUENCE_SPREAD: u64 = 2_500;
 /// One in this many cycles gets requests during its scale-to-zero sequence.
@@ -128,9 +128,9 @@ fn salt(cycle: usize, worker: usize) -> u64 {
     cycle as u64 * 37 + worker as u64 * 101
 }
 
-/// Waits for a moment of the scale-to-zero sequence: the change of the route, or, without a sidecar,
-/// whose route never changes, this time after the last request. Returns whether it reached zero
-/// before.
+/// Waits for a moment of the scale-to-zero sequence: the change of the route, or, without a
+/// sidecar, whose route never changes, this time after the last request. Returns whether it reached
+/// zero before.
 async fn until_sequence(
     workload: &Workload,
     moment: Duration,

@@ -1,6 +1,6 @@
-//! Scenario: faults without an attacker. Workloads sleep and wake while packets are lost or delayed,
-//! parts are cut off from each other, the API server is gone, clocks are stepped, disks are full, and
-//! processes are killed.
+//! Scenario: faults without an attacker. Workloads sleep and wake while packets are lost or
+//! delayed, parts are cut off from each other, the API server is gone, clocks are stepped, disks
+//! are full, and processes are killed.
 
 mod clock;
 mod disk;

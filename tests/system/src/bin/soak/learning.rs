@@ -1,5 +1,6 @@
-//! Scenario: an app with a known knee, and user's targets four times too low and four times too high.
-//! Measures where the learned target and the stock HPA end, and that a recommendation changes no size.
+//! Scenario: an app with a known knee, and user's targets four times too low and four times too
+//! high. Measures where the learned target and the stock HPA end, and that a recommendation changes
+//! no size.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -26,8 +27,8 @@ const SERVERS: u32 = 8;
 /// Accepted distance of the target to the knee, as a share of the knee.
 const DISTANCE: f64 = 0.2;
 /// Requests at a time: six pods at the knee. One fewer than a multiple of the targets, because the
-/// seconds of pods begin at different times, and their sum may be a little more. Each request takes so
-/// long that the four loads together leave most of a small machine idle.
+/// seconds of pods begin at different times, and their sum may be a little more. Each request takes
+/// so long that the four loads together leave most of a small machine idle.
 const CLIENTS: u32 = 47;
 const WORK: Duration = Duration::from_millis(400);
 /// One and a half times the work.

@@ -20,8 +20,8 @@ use crate::installed::api_service_text;
 
 /// The Service of KEDA's metrics server.
 pub(crate) const KEDA_SERVICE: &str = "keda/keda-metrics-apiserver";
-/// The operator makes its certificate, restarts, and its probes begin late. Its metrics server starts
-/// when there is a certificate.
+/// The operator makes its certificate, restarts, and its probes begin late. Its metrics server
+/// starts when there is a certificate.
 const STARTED: Duration = Duration::from_secs(240);
 /// Polls of KEDA, two periods of the HPA, and pods that start.
 const FOLLOWED: Duration = Duration::from_secs(90);
@@ -49,8 +49,8 @@ impl Keda {
         Ok(Self { client: client.clone(), folder })
     }
 
-    /// Applies the manifests as KEDA documents it: by the server, because its CRDs are too large for
-    /// an annotation.
+    /// Applies the manifests as KEDA documents it: by the server, because its CRDs are too large
+    /// for an annotation.
     pub(crate) async fn apply(&self, arguments: &[&str]) -> Result<()> {
         let apply = ["apply", "--server-side", "--kustomize", &self.folder];
         kubectl::run(&[&apply[..], arguments].concat()).await?;

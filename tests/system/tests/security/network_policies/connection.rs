@@ -3,8 +3,8 @@
 /// A pod of the scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Party {
-    /// The API server. It keeps connections for later requests, so its first one must come after the
-    /// rule was removed.
+    /// The API server. It keeps connections for later requests, so its first one must come after
+    /// the rule was removed.
     ApiServer,
     /// A client, in the namespace of the workloads.
     Client,

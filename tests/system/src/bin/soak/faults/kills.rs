@@ -1,7 +1,7 @@
 //! Kills, and which of the failed requests each of them explains.
 //!
-//! A request that was in flight at a kill may fail: the killed process held it. A request that began
-//! later failed because the slices, or a node's rules, still led there.
+//! A request that was in flight at a kill may fail: the killed process held it. A request that
+//! began later failed because the slices, or a node's rules, still led there.
 
 use std::collections::BTreeMap;
 

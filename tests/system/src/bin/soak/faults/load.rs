@@ -1,4 +1,5 @@
-//! Workloads that sleep and wake: each has requests for some seconds, then none until it is at zero.
+//! Workloads that sleep and wake: each has requests for some seconds, then none until it is at
+//! zero.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,8 +18,8 @@ const RATE: f64 = 20.0;
 /// How long it has requests. With a pause of the same length half of the workloads have some.
 const LOAD: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(30);
-/// Pods of a workload, at most. Sizes above it are the HPA's, which takes one step in 15 s. On a node
-/// that is slow to start pods, held requests would also add pods, which start even later.
+/// Pods of a workload, at most. Sizes above it are the HPA's, which takes one step in 15 s. On a
+/// node that is slow to start pods, held requests would also add pods, which start even later.
 const PODS: i32 = 1;
 const UP: Duration = Duration::from_secs(120);
 

@@ -1,7 +1,7 @@
 //! Faults of the network, inside of the cluster's network namespace.
 //!
-//! nft drops packets between pods, and rejects connections to the API server. Packets are delayed by
-//! this program ([`packet_delay`](super::packet_delay)), because not every kernel has netem. All
+//! nft drops packets between pods, and rejects connections to the API server. Packets are delayed
+//! by this program ([`packet_delay`](super::packet_delay)), because not every kernel has netem. All
 //! packets between pods pass the hook `forward`, also those between two pods of one node.
 
 use std::io::{BufRead, BufReader};
@@ -43,8 +43,8 @@ pub(crate) fn partition(one: &[IpAddr], other: &[IpAddr]) -> Result<NetworkFault
     filter("forward", &both_directions(one, &format!("{{ {} }}", set(other))))
 }
 
-/// Drops all packets between the pods of a group and all pods but some. It includes those that start
-/// later.
+/// Drops all packets between the pods of a group and all pods but some. It includes those that
+/// start later.
 ///
 /// # Errors
 /// As [`lose`].
