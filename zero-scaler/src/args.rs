@@ -10,8 +10,8 @@ use crate::kubernetes::rate_limit::Rate;
 
 /// A wake and the following scale-to-zero sequence take about 20 requests, an adoption 10.
 const QPS: NonZeroU32 = NonZeroU32::new(100).unwrap();
-/// Requests at once after a pause, for each one in a second: a crowd that wakes many workloads at the
-/// same time.
+/// Requests at once after a pause, for each one in a second: a crowd that wakes many workloads at
+/// the same time.
 const BURST: NonZeroU32 = NonZeroU32::new(2).unwrap();
 /// A fifth of all activator ports.
 const PORTS_PER_NAMESPACE: NonZeroU32 = NonZeroU32::new(2000).unwrap();
@@ -47,8 +47,8 @@ pub struct Args {
     /// Writes of scales, endpoints and leased ports are exempt.
     #[arg(long, env = "ROUSE_KUBE_API_QPS", default_value_t = QPS)]
     pub kube_api_qps: NonZeroU32,
-    /// Activator ports that the workloads of one namespace may lease: one for each port of a Service,
-    /// of 10000 in the cluster.
+    /// Activator ports that the workloads of one namespace may lease: one for each port of a
+    /// Service, of 10000 in the cluster.
     #[arg(long, env = "ROUSE_PORTS_PER_NAMESPACE", default_value_t = PORTS_PER_NAMESPACE)]
     pub ports_per_namespace: NonZeroU32,
     /// Namespace of the installation.

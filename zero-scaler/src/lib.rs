@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  HPA ──► hpa ──► PodAutoscaler ──► pod_autoscaler ──┬──► Metric
-//!                                    ▲    │           ├──► ServerlessService ──► serverless_service ──► EndpointSlices
+//!                                    ▲    │           ├──► ServerlessService ──► EndpointSlices
 //!            metrics-adapter ── decisions │           └──► /scale
 //!            activator ── push ──► wake ──┴──────────────► /scale   0 to n at once
 //! ```

@@ -8,9 +8,9 @@
 //!
 //! Input: PodAutoscalers, ServerlessServices, Services and pods, read from the API server without a
 //! cache. The zero-scalers, which must run, do most of the work: an annotation makes them scale all
-//! workloads from zero and lead their Services to pods. What this process writes itself are Services
-//! of users, which no other part of Rouse may write, so it has an account of its own. Each step
-//! does nothing where an earlier run did it: the Job may be repeated after any failure.
+//! workloads from zero and lead their Services to pods. What this process writes itself are
+//! Services of users, which no other part of Rouse may write, so it has an account of its own. Each
+//! step does nothing where an earlier run did it: the Job may be repeated after any failure.
 
 pub mod announcement;
 pub mod app_port;

@@ -27,7 +27,8 @@ use crate::kubernetes::errors::is_being_deleted;
 use crate::scaling::scale_targets::ScaleError;
 
 /// Concurrent reconciles of one kind. When an activator stops, the slices of all workloads have to
-/// be written while it still accepts connections: 5,000 in two seconds, at ten milliseconds a write.
+/// be written while it still accepts connections: 5,000 in two seconds, at ten milliseconds a
+/// write.
 const CONCURRENCY: u16 = 64;
 /// Delay before a failed reconcile is retried. Usually a watch event triggers it earlier.
 const RETRY_DELAY: Duration = Duration::from_secs(2);

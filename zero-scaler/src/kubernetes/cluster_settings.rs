@@ -5,7 +5,8 @@
 //! value and its bounds. Without a ConfigMap the defaults are in force.
 //!
 //! An annotation on the ConfigMap announces the deletion of all of Rouse. Of an uninstall that is
-//! called off it is removed. A ConfigMap that is gone is part of the uninstall, and changes nothing.
+//! called off it is removed. A ConfigMap that is gone is part of the uninstall, and changes
+//! nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,8 +54,8 @@ impl ClusterSettings {
         Self { client, namespace, events, config, leadership, validated: None }
     }
 
-    /// Follows the ConfigMaps. `announce` gets whether an uninstall is announced, and returns whether
-    /// that changed. `latch` is released when both ConfigMaps were read, valid or not.
+    /// Follows the ConfigMaps. `announce` gets whether an uninstall is announced, and returns
+    /// whether that changed. `latch` is released when both ConfigMaps were read, valid or not.
     pub async fn run(
         mut self,
         on_change: impl Fn() + Send,

@@ -1,8 +1,8 @@
 //! Server-side apply of the fields that the zero-scaler owns.
 //!
 //! Used by every apply stage. Forced, as controllers do: another manager of such a field loses it.
-//! Only for objects that are the zero-scaler's own; one that may be a user's is applied without force.
-//! Idempotent, so two zero-scalers with the same decision do not conflict.
+//! Only for objects that are the zero-scaler's own; one that may be a user's is applied without
+//! force. Idempotent, so two zero-scalers with the same decision do not conflict.
 
 use std::fmt::Debug;
 

@@ -73,8 +73,8 @@ pub fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true)
 }
 
-/// A copy of an endpoint for Rouse's slices, with the hints that Kubernetes computed for the Service
-/// of its slice.
+/// A copy of an endpoint for Rouse's slices, with the hints that Kubernetes computed for the
+/// Service of its slice.
 pub fn copied(endpoint: &Endpoint) -> Endpoint {
     Endpoint {
         addresses: endpoint.addresses.clone(),

@@ -1,8 +1,8 @@
 //! When each node last acknowledged a pod.
 //!
-//! Input: the watches of starting pods. A kubelet sets `status.startTime` of a pod as soon as it has
-//! received it, within some milliseconds.
-//! Output: how long a pod may be unacknowledged before its node counts as unresponsive.
+//! Input: the watches of starting pods. A kubelet sets `status.startTime` of a pod as soon as it
+//! has received it, within some milliseconds. Output: how long a pod may be unacknowledged before
+//! its node counts as unresponsive.
 //!
 //! What surprises: a kubelet that starts hundreds of pods at a time acknowledges them one after the
 //! other, at its own rate limit. It is busy and not unresponsive, so the acknowledgement of one pod

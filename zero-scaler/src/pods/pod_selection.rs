@@ -1,8 +1,8 @@
 //! Which pods get the requests of a Service. Pure.
 //!
 //! Input: the Service, the PodAutoscaler, the scale target and the last ServerlessService. Output:
-//! the selector in the specs of ServerlessService and Metric, by which activators choose pods and the
-//! metrics-adapter counts requests.
+//! the selector in the specs of ServerlessService and Metric, by which activators choose pods and
+//! the metrics-adapter counts requests.
 //!
 //! A target may have pods of several versions, such as a canary's or a preview's. So the selector
 //! of the target is used only for a Service that never had a selector of its own.
@@ -37,8 +37,8 @@ pub(crate) struct SelectorSources<'a> {
 // === impl SelectorSources ===
 
 impl SelectorSources<'_> {
-    /// The selector: the Service's own, else the one that the PodAutoscaler names, else the one that
-    /// the Service had, else the target's.
+    /// The selector: the Service's own, else the one that the PodAutoscaler names, else the one
+    /// that the Service had, else the target's.
     pub(crate) fn select(&self) -> PodSelection {
         let own = self.service.and_then(|service| service.spec.as_ref()?.selector.as_ref());
         if let Some(own) = own.filter(|labels| !labels.is_empty()) {

@@ -1,10 +1,10 @@
 //! The ports of a private Service, which selects the pods of a managed Service.
 //!
-//! Of pods with a sidecar one port is enough: the sidecar's, by its name, so that Kubernetes resolves
-//! the number that each pod has. Of pods without one, the private Service has each TCP port of the
-//! public Service, so that Kubernetes resolves a named target port for each pod, and the port of a
-//! sidecar: the slices then show which pods have one all the same, as they do before the workload's
-//! setting `sidecar` changes to `"true"`.
+//! Of pods with a sidecar one port is enough: the sidecar's, by its name, so that Kubernetes
+//! resolves the number that each pod has. Of pods without one, the private Service has each TCP
+//! port of the public Service, so that Kubernetes resolves a named target port for each pod, and
+//! the port of a sidecar: the slices then show which pods have one all the same, as they do before
+//! the workload's setting `sidecar` changes to `"true"`.
 
 use std::collections::BTreeSet;
 

@@ -7,8 +7,9 @@
 //! - Ready pods without a sidecar are reported as well, where the workload needs one, and ready
 //!   pods that the Service does not select: they are not endpoints, and no condition of the pod
 //!   shows it.
-//! - A node that stops without a word keeps what is scheduled there for five minutes. While all pods of
-//!   the workload are on such nodes, the reconciler writes one more, which starts elsewhere.
+//! - A node that stops without a word keeps what is scheduled there for five minutes. While all
+//!   pods of the workload are on such nodes, the reconciler writes one more, which starts
+//!   elsewhere.
 //! - The watch starts after a delay that is longer than most starts, so an ordinary wake costs the
 //!   API server nothing.
 
@@ -80,8 +81,8 @@ impl StartWatches {
         Self { client, queues, errors, nodes, workloads: Mutex::default() }
     }
 
-    /// Watches the pods of a workload. `reported` is the failure in its status, which keeps its start
-    /// time across a restart of this process.
+    /// Watches the pods of a workload. `reported` is the failure in its status, which keeps its
+    /// start time across a restart of this process.
     pub fn watch(&self, key: &Key, pods: WatchedPods, reported: Option<&StartFailure>) {
         let mut workloads = self.lock();
         let is_watched = |workload: &WatchedWorkload| matches!(workload, WatchedWorkload::Starting { pods: watched, .. } if *watched == pods);

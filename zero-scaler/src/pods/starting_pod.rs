@@ -57,8 +57,9 @@ fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-/// For a pod that was ready: that its node is lost. The node controller then sets the condition Ready
-/// to False, and leaves ContainersReady. A kubelet sets both, unless there are readiness gates.
+/// For a pod that was ready: that its node is lost. The node controller then sets the condition
+/// Ready to False, and leaves ContainersReady. A kubelet sets both, unless there are readiness
+/// gates.
 fn lost_node(pod: &Pod, status: &PodStatus) -> Option<String> {
     let has_gates = pod.spec.iter().any(|spec| spec.readiness_gates.iter().flatten().next().is_some());
     let is = |r#type, expected| condition(status, r#type).is_some_and(|(status, ..)| status == expected);

@@ -1,7 +1,7 @@
 //! The fast path from a held request to running pods.
 //!
 //! ```text
-//!  activator ── ActivatorReport ──► /push ──► at zero? ──► write /scale ──► reconcile the PodAutoscaler
+//!  activator ─ ActivatorReport ─► /push ─► at zero? ─► write /scale ─► reconcile the PodAutoscaler
 //! ```
 //!
 //! It uses neither the reconcile queue nor a decision of the metrics-adapter. Every replica of the

@@ -1,8 +1,8 @@
 //! The port of an app behind its sidecar, as the sidecars of its ready pods have it.
 //!
 //! Pods that start without Rouse have no sidecar, so the Service must lead to this port. Some apps
-//! accept connections of their own pod only, and some NetworkPolicies open the sidecar's port alone.
-//! So it is used only if the ready pods accept a connection there.
+//! accept connections of their own pod only, and some NetworkPolicies open the sidecar's port
+//! alone. So it is used only if the ready pods accept a connection there.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

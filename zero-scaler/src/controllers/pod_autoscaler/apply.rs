@@ -159,8 +159,8 @@ impl DueWrites {
         }
     }
 
-    /// Number of API requests that the writes take of the rate limit. None, if the selector changed:
-    /// until they are written, requests go to the pods that the Service selected before.
+    /// Number of API requests that the writes take of the rate limit. None, if the selector
+    /// changed: until they are written, requests go to the pods that the Service selected before.
     pub(super) fn limited_requests(&self) -> u32 {
         if self.moves_requests {
             return 0;

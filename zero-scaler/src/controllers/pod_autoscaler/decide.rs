@@ -3,7 +3,8 @@
 //! Combines the rules of crate `autoscaler`: the scale-to-zero sequence, the condition Active, the
 //! modes Proxy and Serve, and the writer of each size. The HPA writes sizes from 1 to N. The
 //! zero-scaler writes from and to zero, above the HPA's size in a panic, and every size of a
-//! workload without HPA. Beside another autoscaler it writes only from and to zero (table in ARCHITECTURE.md).
+//! workload without HPA. Beside another autoscaler it writes only from and to zero (table in
+//! ARCHITECTURE.md).
 
 mod size_to_write;
 
@@ -194,7 +195,8 @@ fn write_above_zero(observed: &ObservedWorkload, scale: &Scale) -> Option<SizeTo
             // The bounds apply without a decision as well.
             let to =
                 decided.map_or_else(|| size_above_zero(observed, unsigned(scale.replicas)), |(size, _)| size);
-            // While none is ready, Kubernetes would remove the newest pod, which may be the one that starts.
+            // While none is ready, Kubernetes would remove the newest pod, which may be the one
+            // that starts.
             let removes_starting_pod = to < scale.replicas && observed.ready == 0;
             (to != scale.replicas && !removes_starting_pod)
                 .then_some(SizeToWrite { to, cause: WriteCause::Direct })

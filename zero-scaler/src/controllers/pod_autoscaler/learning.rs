@@ -20,12 +20,13 @@ use crate::kubernetes::reasons::Reason;
 
 /// Time between two writes of which only the evidence differs.
 const EVIDENCE_INTERVAL: Duration = Duration::from_secs(300);
-/// Fields of a checkpoint that differ although no request showed anything: its time, the readings of
-/// idle pods and their costs.
+/// Fields of a checkpoint that differ although no request showed anything: its time, the readings
+/// of idle pods and their costs.
 const WITHOUT_EVIDENCE: [&str; 3] = ["savedAt", "memory", "costs"];
 
-/// The learned target, as the status should have it. Without a report the last one stays, because it
-/// has the checkpoint. A report of a snapshot has none, and the next one comes within ten seconds.
+/// The learned target, as the status should have it. Without a report the last one stays, because
+/// it has the checkpoint. A report of a snapshot has none, and the next one comes within ten
+/// seconds.
 pub(super) fn status(observed: &ObservedWorkload) -> Option<LearningStatus> {
     if !observed.autoscaler.spec.learns(&observed.settings) {
         return None;

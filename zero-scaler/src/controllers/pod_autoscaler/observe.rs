@@ -139,13 +139,15 @@ impl ObservedWorkload {
         u64::try_from(next.at.saturating_sub(self.now.as_millisecond())).ok().map(Duration::from_millis)
     }
 
-    /// Whether the nodes with endpoints should not change with the mode: a load balancer sends requests
-    /// to a node until its next health check there, also after the last endpoint has left the node.
+    /// Whether the nodes with endpoints should not change with the mode: a load balancer sends
+    /// requests to a node until its next health check there, also after the last endpoint has left
+    /// the node.
     pub(super) fn keeps_nodes(&self) -> bool {
         self.service.as_ref().is_some_and(|service| service.has_local_external_policy())
     }
 
-    /// Whether nothing counts the requests: pods have no sidecar, and activators are not in the path.
+    /// Whether nothing counts the requests: pods have no sidecar, and activators are not in the
+    /// path.
     pub(super) fn is_uncounted(&self) -> bool {
         let status = self.serverless_service.as_ref().and_then(|service| service.status.as_ref());
         let reconciled = status.filter(|status| condition(&status.conditions, READY).is_some());
@@ -227,8 +229,8 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
     observed
 }
 
-/// Whether requests go through sidecars: as wanted, but activators stay in the path until every ready
-/// pod has a sidecar.
+/// Whether requests go through sidecars: as wanted, but activators stay in the path until every
+/// ready pod has a sidecar.
 fn sidecar_mode(
     wanted: SidecarMode,
     template: Option<&Sidecar>,

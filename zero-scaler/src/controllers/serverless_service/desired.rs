@@ -105,8 +105,8 @@ fn of_family(observed: &ObservedService, path: &ServingPath, family: &str) -> Ve
     slices_of_groups(observed, family, groups)
 }
 
-/// The pods by the numbers of their ports. The first group has a ready pod if there is one: slices are
-/// written in their order, and the Service has a ready endpoint after each write.
+/// The pods by the numbers of their ports. The first group has a ready pod if there is one: slices
+/// are written in their order, and the Service has a ready endpoint after each write.
 fn pod_groups(observed: &ObservedService, family: &str) -> Vec<PortGroup> {
     let mut groups: Vec<PortGroup> = Vec::new();
     for pod in observed.pods.iter().filter(|pod| pod.family == family) {
@@ -221,8 +221,8 @@ pub(super) fn is_as_desired(existing: &EndpointSlice, desired: &EndpointSlice) -
         && owners(desired).iter().all(|owner| existing_owners.contains(owner))
 }
 
-/// The Service that selects the pods. Headless, because only its slices are read. Kubernetes computes
-/// the hints of their endpoints from the fields for topology.
+/// The Service that selects the pods. Headless, because only its slices are read. Kubernetes
+/// computes the hints of their endpoints from the fields for topology.
 pub(super) fn private_service(observed: &ObservedService) -> Option<Value> {
     let name = observed.private.as_deref()?;
     let selector: BTreeMap<String, String> =

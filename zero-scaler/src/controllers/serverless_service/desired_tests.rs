@@ -107,8 +107,8 @@ fn managed_service_keeps_conditions_of_pods() {
     assert_eq!(terminating, Some(true));
 }
 
-/// While a rollout changes the sidecar's port. A slice without a ready endpoint that is written first
-/// would leave the Service without one until the second is written.
+/// While a rollout changes the sidecar's port. A slice without a ready endpoint that is written
+/// first would leave the Service without one until the second is written.
 #[test]
 fn pods_with_other_sidecar_ports_are_in_a_second_slice_behind_ready_ones() {
     let with_port = |address, ready, port: u16| {

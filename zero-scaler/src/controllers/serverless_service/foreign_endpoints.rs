@@ -1,7 +1,7 @@
 //! Endpoints that Rouse did not write.
 //!
-//! When a managed Service gets a selector, Kubernetes writes its endpoints a moment later. Until then
-//! the slices of Rouse stay, so that the Service is never without endpoints.
+//! When a managed Service gets a selector, Kubernetes writes its endpoints a moment later. Until
+//! then the slices of Rouse stay, so that the Service is never without endpoints.
 //!
 //! When a Service loses its selector, Kubernetes keeps the EndpointSlices that it wrote, and
 //! mirrors the Service's Endpoints into a further slice. It never updates them again, so after the

@@ -220,8 +220,9 @@ fn own_private_service(
     Err(UnusableService { reason: Reason::PrivateServiceTaken, message })
 }
 
-/// Whether the zero-scaler wrote a Service: for this workload, or for an earlier owner of the public
-/// Service. A deletion with `--cascade=orphan` removes the owner reference and leaves the label.
+/// Whether the zero-scaler wrote a Service: for this workload, or for an earlier owner of the
+/// public Service. A deletion with `--cascade=orphan` removes the owner reference and leaves the
+/// label.
 fn is_private_service(service: &Service) -> bool {
     match controller_of(service) {
         Some(owner) => owner.kind == ServerlessService::kind(&()),

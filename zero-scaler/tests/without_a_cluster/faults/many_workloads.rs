@@ -1,5 +1,5 @@
-//! An activator that stops among many workloads: it accepts connections for some seconds only, so it
-//! has to leave all EndpointSlices soon.
+//! An activator that stops among many workloads: it accepts connections for some seconds only, so
+//! it has to leave all EndpointSlices soon.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

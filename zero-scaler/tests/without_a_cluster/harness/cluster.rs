@@ -449,8 +449,8 @@ fn is_attached(api: &FakeApi) -> bool {
     api.get(SERVICE).is_some_and(|service| service["spec"]["selector"].is_object())
 }
 
-/// The ports of a Service's slices, with their numbers on the pods: of the sidecar, if they have one,
-/// and of the app's port `web`. Kubernetes leaves out a name that no container has.
+/// The ports of a Service's slices, with their numbers on the pods: of the sidecar, if they have
+/// one, and of the app's port `web`. Kubernetes leaves out a name that no container has.
 fn resolved_ports(service: &Value, with_sidecars: bool) -> Value {
     let number = |port: &Value| match port["targetPort"].as_str() {
         Some("queue-proxy") => with_sidecars.then_some(8012),

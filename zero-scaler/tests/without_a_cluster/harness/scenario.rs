@@ -224,8 +224,8 @@ impl Scenario {
         }
     }
 
-    /// The adapter's metric for the HPA, in thousandths: the average, and at least what a panic holds
-    /// and what the schedule requires.
+    /// The adapter's metric for the HPA, in thousandths: the average, and at least what a panic
+    /// holds and what the schedule requires.
     fn metric(&self) -> i64 {
         let held = if self.decision.held { i64::from(self.decision.desired) * TARGET * 1000 } else { 0 };
         let scheduled = self.scheduled_minimum * TARGET * 1000;
