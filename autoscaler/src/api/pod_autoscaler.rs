@@ -97,7 +97,7 @@ pub struct PodAutoscalerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "labels_schema", extend("description" = SELECTOR.field_description()))]
     pub selector: Option<BTreeMap<String, String>>,
-    /// Requests that are no load. Overrides the annotations `no-wake` and `no-wake-response`.
+    /// Requests that are not load. Overrides the annotations `no-wake` and `no-wake-response`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("description" = NO_WAKE.field_description()))]
     pub no_wake: Option<NoWakeSpec>,
