@@ -14,11 +14,9 @@ mod learning_status;
 mod metric;
 mod no_wake;
 mod pod_autoscaler;
-pub mod reasons;
 mod savings_status;
 mod schedule_status;
 mod serverless_service;
-mod sidecar_conflict;
 mod sidecar_container;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -35,8 +33,7 @@ pub use serverless_service::{
     PodObservation, PortLease, RequestTimeouts, SelectorSource, ServerlessService, ServerlessServiceSpec,
     ServerlessServiceStatus, StartFailure,
 };
-pub use sidecar_conflict::SidecarConflict;
-pub use sidecar_container::{sidecar, sidecar_ports, sidecar_ports_of_template, targets_sidecar};
+pub use sidecar_container::{app_port, sidecar, sidecar_ports, sidecar_ports_of_template, targets_sidecar};
 
 use crate::Key;
 pub use crate::contract::metric_name::MetricName;

@@ -22,18 +22,21 @@
 //! | [`history`] | the last hour of a workload: its samples and wakes |
 //! | [`routing`] | which pods and activators a request may use, and how many at a time |
 //! | `api` | the custom resources (feature `api`) |
+//! | `findings` | problems of a workload's objects, with reasons, words and fixes (feature `api`) |
 //!
 //! The four binaries collect the input, call this crate, and act on the result. The crate does no
 //! IO, reads no clock and draws no random numbers: instants and generators are arguments. A test of
 //! hours of traffic thus takes milliseconds. `Cargo.toml` enforces this: no HTTP, Kubernetes client
 //! or timer is among the dependencies.
 //!
-//! The custom resources are behind the feature `api`. queue-proxy builds without it, and therefore
+//! The custom resources and findings are behind the feature `api`. queue-proxy builds without it, and therefore
 //! without kube.
 
 #[cfg(feature = "api")]
 pub mod api;
 pub mod contract;
+#[cfg(feature = "api")]
+pub mod findings;
 pub mod history;
 pub mod learning_report;
 pub mod routing;

@@ -5,9 +5,9 @@
 //!  read_namespace ─► NamespaceObjects ─► WorkloadObjects ─► workload::* ─┴► findings ─► text, JSON
 //! ```
 //!
-//! Each check is a pure function from objects to findings. What the zero-scaler reports in
-//! conditions is taken from them, unless a check has found the same reason itself. An object that
-//! the user may not read is listed as unchecked, which is not a finding.
+//! Each check is a pure function from objects to findings. What the zero-scaler reports in conditions
+//! is shown as it is; where there is none, the same functions of `autoscaler::findings` are called.
+//! An object that the user may not read is listed as unchecked, which is not a finding.
 
 pub mod cluster;
 pub mod cluster_objects;
@@ -107,8 +107,8 @@ async fn installed(
         workloads.retain(|workload| workload.key == *key);
         if workloads.is_empty() {
             let message = format!(
-                "{key} is not a workload: no PodAutoscaler, and no HPA with a metric of Rouse, has this name; \
-                 kubectl rouse init prints what it needs"
+                "{key} is not a workload: no PodAutoscaler and no HPA with a metric of Rouse has that name; kubectl \
+                 rouse init prints the objects that it needs"
             );
             return Err(CommandError::Argument(message));
         }
@@ -133,8 +133,11 @@ fn write_text(report: &CheckReport, preflight: bool, out: &mut dyn Write) -> io:
     let workloads = report.workloads;
     let s = if workloads == 1 { "" } else { "s" };
     match (report.findings.len(), preflight) {
-        (0, true) => writeln!(out, "nothing keeps Rouse from being installed"),
-        (0, false) => writeln!(out, "no findings; checked Rouse and {workloads} workload{s}"),
+        (0, true) => writeln!(out, "no problems found: Rouse can be installed"),
+        (0, false) if workloads == 0 => writeln!(out, "no problems found: Rouse is healthy"),
+        (0, false) => {
+            writeln!(out, "no problems found: Rouse and {workloads} workload{s} are healthy")
+        }
         (1, _) => writeln!(out, "1 finding"),
         (findings, _) => writeln!(out, "{findings} findings"),
     }

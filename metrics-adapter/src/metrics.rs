@@ -5,6 +5,7 @@
 //! the metrics API.
 
 use autoscaler::Key;
+use autoscaler::contract::INJECTION;
 use autoscaler::learning_report::{LearningReport, Phase};
 use autoscaler::settings::LearnTarget;
 use component_base::kubernetes::DecodeErrors;
@@ -28,7 +29,7 @@ fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     metrics.decode_errors.of("Pod");
     metrics.api_responses.with_label_values(&["200"]).inc();
     metrics.api_service_owned.with_label_values(&["v1beta1.external.metrics.k8s.io"]).set(1);
-    metrics.webhook_owned.with_label_values(&["queue-proxy.autoscaling.rouse.dev"]).set(1);
+    metrics.webhook_owned.with_label_values(&[INJECTION]).set(1);
     metrics.learning.learned_target.with_label_values(&["shop", "web"]);
     metrics.learning.recommended_target.with_label_values(&["shop", "web"]);
     metrics.learning.phase.with_label_values(&["shop", "web", "Settled"]);

@@ -1,6 +1,5 @@
 //! Reconcilers of HPAs, PodAutoscalers and ServerlessServices, and what they share.
 
-pub mod blocking_condition;
 pub mod context;
 pub mod hpa;
 pub mod orphans;

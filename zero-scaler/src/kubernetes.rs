@@ -9,4 +9,4 @@ pub(crate) mod namespace_teardown;
 pub mod rate_limit;
 pub mod server_side_apply;
 
-pub use autoscaler::api::reasons;
+pub use autoscaler::findings::reasons;

@@ -5,6 +5,5 @@ mod node_acknowledgements;
 pub(crate) mod pod_selection;
 pub(crate) mod private_ports;
 pub mod start_watch;
-pub(crate) mod starting_pod;
 pub(crate) mod target_port;
 pub(crate) mod topology;

@@ -6,10 +6,19 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use crate::contract::QUEUE_PROXY;
 use crate::contract::sidecar_ports::SidecarPorts;
 
+/// Environment variable of the sidecar with the app's port.
+const APP_PORT: &str = "QUEUE_PROXY_APP_PORT";
+
 /// The sidecar of a pod: an init container, or behind the app.
 pub fn sidecar(spec: &PodSpec) -> Option<&Container> {
     let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
     containers.find(|container| container.name == QUEUE_PROXY)
+}
+
+/// The value of the sidecar's variable with the app's port; `None` if the pod has no sidecar.
+pub fn app_port(spec: &PodSpec) -> Option<&str> {
+    let mut variables = sidecar(spec)?.env.iter().flatten();
+    variables.find(|variable| variable.name == APP_PORT)?.value.as_deref()
 }
 
 /// The ports that the sidecar of a pod declares; `None` if the pod has no sidecar.

@@ -70,6 +70,8 @@ pub struct StartingPod {
 /// A container of a pod that is not ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartingContainer {
+    /// Its name.
+    pub name: String,
     /// Reason and message of the state `waiting`, if it has that state.
     pub waiting: Option<(String, String)>,
     /// Restart count; 0 for a container that has completed.
@@ -109,11 +111,18 @@ pub struct StartPatience {
 }
 
 /// What keeps one pod from starting.
-struct PodCause<'a> {
-    cause: StartCause,
-    reason: &'a str,
-    message: &'a str,
-    pod: &'a str,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodCause<'a> {
+    /// Kind of failure.
+    pub cause: StartCause,
+    /// Kubernetes' reason.
+    pub reason: &'a str,
+    /// Kubernetes' message.
+    pub message: &'a str,
+    /// The pod.
+    pub pod: &'a str,
+    /// The container with the cause, if it is one's.
+    pub container: Option<&'a str>,
 }
 
 /// The failure of a workload with these pods, none of which is ready, at `now` (Unix milliseconds).
@@ -216,8 +225,8 @@ impl StartPatience {
 // === impl StartingPod ===
 
 impl StartingPod {
-    /// `crashing`: the workload's previous failure was a crash loop.
-    fn cause(&self, crashing: bool) -> Option<PodCause<'_>> {
+    /// Its first cause. `crashing`: the workload's previous failure was a crash loop.
+    pub fn cause(&self, crashing: bool) -> Option<PodCause<'_>> {
         let pod = self.name.as_str();
         let of_pod = [
             (StartCause::Unschedulable, &self.unschedulable),
@@ -225,7 +234,7 @@ impl StartingPod {
         ];
         if let Some((cause, message)) = of_pod.into_iter().find_map(|(cause, it)| Some((cause, it.as_ref()?)))
         {
-            return Some(PodCause { cause, reason: cause.as_str(), message, pod });
+            return Some(PodCause { cause, reason: cause.as_str(), message, pod, container: None });
         }
         let mut unready = self.containers.iter().filter(|container| !container.done);
         unready.find_map(|container| container.cause(pod, crashing))
@@ -236,10 +245,11 @@ impl StartingPod {
 
 impl StartingContainer {
     fn cause<'a>(&'a self, pod: &'a str, crashing: bool) -> Option<PodCause<'a>> {
+        let container = Some(self.name.as_str());
         let (reason, message) = self.waiting.as_ref().map_or(("", ""), |(reason, message)| (reason, message));
         match StartCause::of_waiting(reason) {
             Some(StartCause::CrashLoop) => Some(self.crash_loop(pod, reason)),
-            Some(cause) => Some(PodCause { cause, reason, message, pod }),
+            Some(cause) => Some(PodCause { cause, reason, message, pod, container }),
             // The container runs again, or is about to.
             None if crashing && self.restarts > 0 => Some(self.crash_loop(pod, "Restarted")),
             None => None,
@@ -251,7 +261,7 @@ impl StartingContainer {
     fn crash_loop<'a>(&'a self, pod: &'a str, reason: &'a str) -> PodCause<'a> {
         let waiting = self.waiting.as_ref().map(|(_, message)| message.as_str());
         let message = self.last_end.as_deref().or(waiting).unwrap_or_default();
-        PodCause { cause: StartCause::CrashLoop, reason, message, pod }
+        PodCause { cause: StartCause::CrashLoop, reason, message, pod, container: Some(&self.name) }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use autoscaler::contract::CONFIG_MAP;
+use autoscaler::contract::{CONFIG_MAP, INJECTION};
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration,
@@ -24,8 +24,6 @@ use super::fetched::Fetched;
 pub const EXTERNAL_API: &str = "v1beta1.external.metrics.k8s.io";
 /// The APIService of custom metrics.
 pub const CUSTOM_API: &str = "v1beta2.custom.metrics.k8s.io";
-/// The policy that adds the sidecar, its binding, and the webhook in place of both.
-pub const INJECTION: &str = "queue-proxy.autoscaling.rouse.dev";
 pub const CUSTOM_RESOURCES: [&str; 3] = [
     "metrics.autoscaling.rouse.dev",
     "podautoscalers.autoscaling.rouse.dev",
@@ -131,6 +129,18 @@ impl ClusterObjects {
     pub fn pods_of(&self, part: &str) -> impl Iterator<Item = &Pod> {
         let pods = self.pods.found().into_iter().flatten();
         pods.filter(move |pod| pod.labels().get(NAME_LABEL).is_some_and(|name| name == part))
+    }
+
+    /// Whether a part of Rouse has an available pod; `None` if its Deployment could not be read.
+    pub fn has_available_pods(&self, part: &str) -> Option<bool> {
+        match self.deployments.get(part)? {
+            Fetched::Found(deployment) => {
+                let status = deployment.status.as_ref();
+                Some(status.and_then(|status| status.available_replicas).unwrap_or(0) > 0)
+            }
+            Fetched::NotFound => Some(false),
+            Fetched::Unreadable(_) => None,
+        }
     }
 
     /// The image tag of a part of Rouse; `None` if it is unknown, or pinned by a digest.

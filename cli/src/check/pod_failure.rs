@@ -1,13 +1,16 @@
 //! PodFailure: why a pod does not serve, from its status.
 //!
-//! Input: a pod of a workload or of Rouse. Output: the first cause. A pod that only lacks readiness
-//! has a cause after two minutes: a slow start is not a failure.
+//! Input: a pod of a workload or of Rouse. Output: the first cause, as the zero-scaler reads it; then
+//! what it does not report: a recent lack of memory, and a pod that only lacks readiness for two
+//! minutes, as a slow start is not a failure.
 
 use std::fmt;
 
-use autoscaler::scaling::pod_start::StartCause;
+use autoscaler::findings::pod_status::{PodReadiness, pod_readiness};
+use autoscaler::findings::reasons::{CheckReason, Reason, ReasonDescription};
+use autoscaler::settings::SidecarMode;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
 use kube::ResourceExt;
 
 /// Seconds without readiness that are reported.
@@ -18,8 +21,7 @@ const OUT_OF_MEMORY: i64 = 3600;
 /// Why a pod does not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFailure {
-    /// The cause: a [`StartCause`], `Unschedulable`, `OOMKilled` or `NotReady`.
-    pub reason: &'static str,
+    pub reason: ReasonDescription,
     pub pod: String,
     /// The container with the cause, if it is one's.
     pub container: Option<String>,
@@ -30,31 +32,34 @@ pub struct PodFailure {
 /// The first cause of a pod that is to run.
 pub fn failure(pod: &Pod, now: Timestamp) -> Option<PodFailure> {
     let status = pod.status.as_ref()?;
-    let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-    if has_ended || pod.metadata.deletion_timestamp.is_some() {
-        return None;
-    }
-    let found = |reason, container: Option<&str>, message: String| PodFailure {
+    let found = |reason: ReasonDescription, container: Option<&str>, message: String| PodFailure {
         reason,
         pod: pod.name_any(),
         container: container.map(str::to_owned),
         message,
     };
-    if let Some(condition) = unschedulable(status) {
-        return Some(found("Unschedulable", None, text(condition.message.as_ref())));
-    }
-    let waiting = containers(status).find_map(|it| Some((it, start_failure(it)?)));
-    if let Some((container, (reason, message))) = waiting {
-        return Some(found(reason, Some(&container.name), message));
+    let starting = match pod_readiness(pod, SidecarMode::None) {
+        PodReadiness::Ended => return None,
+        PodReadiness::Starting(starting) => Some(starting),
+        _ => None,
+    };
+    if let Some(cause) = starting.as_ref().and_then(|starting| starting.cause(false)) {
+        let ended =
+            containers(status).find(|it| Some(it.name.as_str()) == cause.container).and_then(last_end);
+        let message = ended.and_then(|ended| ended.message.as_deref());
+        let message = message.map(|it| format!(": {}", it.trim())).unwrap_or_default();
+        let message = format!("{}{message}", cause.message.trim());
+        return Some(found(Reason::from(cause.cause).into(), cause.container, message));
     }
     if let Some(container) = containers(status).find(|it| ran_out_of_memory(it, now)) {
         let message = format!("it exceeded its memory limit, {} restarts", container.restart_count);
-        return Some(found("OOMKilled", Some(&container.name), message));
+        return Some(found(CheckReason::OOMKilled.into(), Some(&container.name), message));
     }
     let since = unready_since(status)?;
     (now.as_second().saturating_sub(since.as_second()) > NOT_READY).then(|| {
         let unready = containers(status).find(|it| !it.ready && !has_completed(it));
-        found("NotReady", unready.map(|it| it.name.as_str()), format!("it is not ready since {since}"))
+        let message = format!("it is not ready since {since}");
+        found(CheckReason::PodNotReady.into(), unready.map(|it| it.name.as_str()), message)
     })
 }
 
@@ -64,7 +69,7 @@ impl fmt::Display for PodFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { reason, pod, container, message } = self;
         let container = container.as_ref().map(|name| format!(", container {name}")).unwrap_or_default();
-        write!(f, "{reason} of pod {pod}{container}: {message}")
+        write!(f, "{} of pod {pod}{container}: {message}", reason.reason)
     }
 }
 
@@ -78,34 +83,12 @@ fn has_completed(container: &ContainerStatus) -> bool {
     ended.is_some_and(|ended| ended.exit_code == 0)
 }
 
-/// The cause that the scheduler reports.
-pub fn unschedulable(status: &PodStatus) -> Option<&PodCondition> {
-    condition(status, "PodScheduled")
-        .filter(|it| it.status == "False" && it.reason.as_deref() == Some("Unschedulable"))
-}
-
-fn condition<'a>(status: &'a PodStatus, kind: &str) -> Option<&'a PodCondition> {
-    status.conditions.iter().flatten().find(|condition| condition.type_ == kind)
-}
-
-fn start_failure(container: &ContainerStatus) -> Option<(&'static str, String)> {
-    let waiting = container.state.as_ref()?.waiting.as_ref()?;
-    let cause = StartCause::of_waiting(waiting.reason.as_deref()?)?;
-    let last = container.last_state.as_ref().filter(|_| cause == StartCause::CrashLoop).and_then(last_end);
-    Some((cause.as_str(), last.unwrap_or_else(|| text(waiting.message.as_ref()))))
-}
-
-/// How a container ended: the back-off's own message is about its length.
-fn last_end(state: &ContainerState) -> Option<String> {
-    let ended = state.terminated.as_ref()?;
-    let reason = ended.reason.as_deref().unwrap_or("Error");
-    let message = ended.message.as_deref().map(|it| format!(": {}", it.trim())).unwrap_or_default();
-    Some(format!("{reason}, exit code {}{message}", ended.exit_code))
+fn last_end(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
+    container.last_state.as_ref()?.terminated.as_ref()
 }
 
 fn ran_out_of_memory(container: &ContainerStatus, now: Timestamp) -> bool {
-    let ended = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
-    ended.is_some_and(|ended| {
+    last_end(container).is_some_and(|ended| {
         let is_recent = ended
             .finished_at
             .as_ref()
@@ -115,12 +98,9 @@ fn ran_out_of_memory(container: &ContainerStatus, now: Timestamp) -> bool {
 }
 
 fn unready_since(status: &PodStatus) -> Option<Timestamp> {
-    let ready = condition(status, "Ready").filter(|condition| condition.status == "False")?;
+    let mut conditions = status.conditions.iter().flatten();
+    let ready = conditions.find(|condition| condition.type_ == "Ready" && condition.status == "False")?;
     Some(ready.last_transition_time.as_ref()?.0)
-}
-
-fn text(message: Option<&String>) -> String {
-    message.map_or_else(|| "no message".to_owned(), |message| message.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -132,7 +112,7 @@ mod tests {
     fn reason(status: &Value) -> Option<&'static str> {
         let pod: Pod =
             serde_json::from_value(json!({"metadata": {"name": "web-1"}, "status": status})).unwrap();
-        failure(&pod, "2026-01-01T01:00:00Z".parse().unwrap()).map(|failure| failure.reason)
+        failure(&pod, "2026-01-01T01:00:00Z".parse().unwrap()).map(|failure| failure.reason.reason)
     }
 
     #[test]
@@ -141,7 +121,7 @@ mod tests {
         assert_eq!(reason(&ready), None);
         let unready = |at: &str| json!({"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at}]});
         assert_eq!(reason(&unready("2026-01-01T00:59:00Z")), None);
-        assert_eq!(reason(&unready("2026-01-01T00:50:00Z")), Some("NotReady"));
+        assert_eq!(reason(&unready("2026-01-01T00:50:00Z")), Some("PodNotReady"));
         let ended = json!({"phase": "Failed", "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
         assert_eq!(reason(&ended), None);
     }

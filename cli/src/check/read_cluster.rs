@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use autoscaler::contract::CONFIG_MAP;
+use autoscaler::contract::{CONFIG_MAP, INJECTION};
 use futures::{StreamExt, stream};
 use http::Request;
 use http::header::DATE;
@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use super::cluster::manifests::{manifests, plural};
 use super::cluster_objects::{
-    CUSTOM_API, CUSTOM_RESOURCES, ClusterObjects, DEPLOYMENTS, EXTERNAL_API, INJECTION, InstalledObject,
-    LEASES, serving_secret,
+    CUSTOM_API, CUSTOM_RESOURCES, ClusterObjects, DEPLOYMENTS, EXTERNAL_API, InstalledObject, LEASES,
+    serving_secret,
 };
 use super::cluster_version::ClusterVersion;
 use super::fetched::Fetched;

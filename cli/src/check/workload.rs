@@ -20,24 +20,35 @@ use super::workload_objects::WorkloadObjects;
 pub use hpa::unmanaged::without_workload;
 pub use workload_list::workloads_of;
 
-/// All findings on a workload, each reason once.
+/// All findings on a workload.
+///
+/// What the zero-scaler reports is shown as it is. What it would report is computed by the same
+/// functions where it does not run or has not reconciled the workload.
 pub fn findings(workload: &WorkloadObjects) -> Vec<Finding> {
-    let mut findings = hpa::check(workload);
-    findings.extend(target::check(workload));
-    findings.extend(settings::check(workload));
-    findings.extend(service::check(workload));
-    findings.extend(endpoints::check(workload));
-    findings.extend(front_doors::check(workload));
-    findings.extend(sidecar::check(workload));
-    findings.extend(ports::check(workload));
-    findings.extend(network_policies::check(workload));
-    findings.extend(pods::check(workload));
-    findings.extend(disruption_budgets::check(workload));
-    findings.extend(learned_target::check(workload));
-    for reported in conditions::check(workload) {
-        if findings.iter().all(|finding| finding.reason != reported.reason) {
-            findings.push(reported);
-        }
+    let mut reported = conditions::check(workload);
+    let mut findings = Vec::new();
+    if !workload.is_reconciled() {
+        findings.extend(hpa::rejected(workload));
+        findings.extend(target::absent(workload));
+        findings.extend(service::unusable(workload));
+        findings.extend(sidecar::conflicts(workload));
+        reported.retain(|it| findings.iter().all(|computed| computed.reason != it.reason));
     }
-    findings
+    let mut outside = hpa::check(workload);
+    outside.extend(target::check(workload));
+    outside.extend(settings::check(workload));
+    outside.extend(service::check(workload));
+    outside.extend(endpoints::check(workload));
+    outside.extend(front_doors::check(workload));
+    outside.extend(sidecar::check(workload));
+    outside.extend(ports::check(workload));
+    outside.extend(network_policies::check(workload));
+    outside.extend(pods::check(workload));
+    outside.extend(disruption_budgets::check(workload));
+    outside.extend(learned_target::check(workload));
+    findings.append(&mut reported);
+    outside.retain(|it| findings.iter().all(|known| known.reason != it.reason));
+    findings.append(&mut outside);
+    let target = workload.target_argument();
+    findings.into_iter().map(|finding| finding.of_target(&target)).collect()
 }

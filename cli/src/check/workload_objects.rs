@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::api::{PodAutoscaler, Scaler, sidecar, sidecar_ports_of_template};
+use autoscaler::api::{PodAutoscaler, Scaler, condition, sidecar_ports_of_template};
+use autoscaler::contract::SCALE_TO_ZERO;
 use autoscaler::contract::sidecar_ports::SidecarPorts;
-use autoscaler::contract::{INJECT_LABEL, SCALE_TO_ZERO};
+use autoscaler::findings::sidecar::{is_labelled, written};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -52,6 +53,8 @@ pub struct SharedFacts {
     pub now: Timestamp,
     /// Version of the API server.
     pub version: ClusterVersion,
+    /// Whether a zero-scaler is available, or may be.
+    pub has_zero_scaler: bool,
     /// Pods of the metrics-adapter, which read statistics.
     pub collectors: Vec<Peer>,
     /// Pods of the activator, which forward requests.
@@ -73,6 +76,12 @@ impl WorkloadObjects {
         self.autoscaler.as_ref().map_or(Scaler::Hpa, |autoscaler| autoscaler.spec.scaler)
     }
 
+    /// Whether the conditions of its PodAutoscaler are those that a zero-scaler writes.
+    pub fn is_reconciled(&self) -> bool {
+        let status = self.autoscaler.as_ref().and_then(|autoscaler| autoscaler.status.as_ref());
+        self.shared.has_zero_scaler && status.is_some_and(|it| condition(&it.conditions, "Ready").is_some())
+    }
+
     /// Whether it may go to zero.
     pub fn goes_to_zero(&self) -> bool {
         let by_hpa = || {
@@ -84,8 +93,7 @@ impl WorkloadObjects {
 
     /// Whether its template is labelled for the sidecar and does not contain it.
     pub fn needs_injection(&self) -> bool {
-        self.has_sidecar
-            && self.template.as_ref().is_some_and(|it| is_labelled(it) && !has_written_sidecar(it))
+        self.has_sidecar && self.template.as_ref().is_some_and(|it| is_labelled(it) && written(it).is_none())
     }
 
     /// The ports of the sidecar in its pods.
@@ -121,15 +129,4 @@ impl WorkloadObjects {
         let (kind, name) = &self.target;
         format!("{}/{name}", kind.to_lowercase())
     }
-}
-
-/// Whether a template has the label that requests the sidecar.
-pub fn is_labelled(template: &PodTemplateSpec) -> bool {
-    let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
-    labels.is_some_and(|labels| labels.get(INJECT_LABEL).is_some_and(|value| value == "true"))
-}
-
-/// Whether a template itself contains the sidecar.
-pub fn has_written_sidecar(template: &PodTemplateSpec) -> bool {
-    template.spec.as_ref().is_some_and(|spec| sidecar(spec).is_some())
 }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::check::cluster_version::ClusterVersion;
-use crate::check::workload::conditions;
+use crate::check::workload::conditions::problems;
 use crate::connection::Session;
 use crate::ui::loads::Loads;
 use crate::workloads::row::WorkloadRow;
@@ -128,7 +128,7 @@ impl Fleet {
             let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else { continue };
             let key = Key::new(namespace, name);
             let load = loads.as_ref().as_ref().ok().and_then(|loads| loads.get(&key));
-            let problems = object.0.as_ref().map_or(1, |autoscaler| self.problems(autoscaler));
+            let problems = object.0.as_ref().map_or(1, |autoscaler| problems(autoscaler, self.version).len());
             workloads.push(FleetRow { row: row(&key, &object, load, now), problems });
         }
         let name = |row: &FleetRow| (row.row.namespace.clone(), row.row.name.clone());
@@ -141,13 +141,6 @@ impl Fleet {
             load_error: loads.as_ref().as_ref().err().cloned(),
             workloads,
         }
-    }
-
-    fn problems(&self, autoscaler: &PodAutoscaler) -> usize {
-        autoscaler
-            .status
-            .as_ref()
-            .map_or(0, |status| conditions::problems(&status.conditions, self.version).len())
     }
 }
 

@@ -166,7 +166,7 @@ fn shown(events: &[Event]) -> Vec<EventView> {
 fn conditions(autoscaler: &PodAutoscaler, version: ClusterVersion) -> Vec<ConditionView> {
     let status = autoscaler.status.as_ref();
     let all = status.map_or(&[] as &[_], |status| status.conditions.as_slice());
-    all.iter().map(|condition| ConditionView::new(condition, version)).collect()
+    all.iter().map(|condition| ConditionView::new(autoscaler, condition, version)).collect()
 }
 
 // === impl Part ===
@@ -194,14 +194,14 @@ impl LearningView {
 // === impl ConditionView ===
 
 impl ConditionView {
-    fn new(condition: &Condition, version: ClusterVersion) -> Self {
+    fn new(autoscaler: &PodAutoscaler, condition: &Condition, version: ClusterVersion) -> Self {
         Self {
             kind: condition.type_.clone(),
             status: condition.status.clone(),
             reason: condition.reason.clone(),
             message: condition.message.clone(),
             since: condition.last_transition_time.0.to_string(),
-            fix: problem(condition, version).map(|problem| problem.fix),
+            fix: problem(autoscaler, condition, version).map(|problem| problem.fix),
         }
     }
 }

@@ -15,6 +15,7 @@ pub(crate) const SYSTEM: &str = "/api/v1/namespaces/rouse-system";
 pub(crate) const EXTERNAL: &str =
     "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.external.metrics.k8s.io";
 pub(crate) const ADAPTER: &str = "/apis/apps/v1/namespaces/rouse-system/deployments/metrics-adapter";
+pub(crate) const ZERO_SCALER: &str = "/apis/apps/v1/namespaces/rouse-system/deployments/zero-scaler";
 pub(crate) const WEB: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
 pub(crate) const SERVICE: &str = "/api/v1/namespaces/shop/services/web";
 pub(crate) const HPA: &str = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers";
@@ -30,6 +31,13 @@ pub(crate) fn healthy() -> FakeApi {
     put_version(&api, "37");
     put_installation(&api);
     put_workload(&api);
+    api
+}
+
+/// The same before the zero-scaler wrote a condition.
+pub(crate) fn unreconciled() -> FakeApi {
+    let api = healthy();
+    put_status(&api, &json!({}));
     api
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::healthy::{
     AUTOSCALER, HPA, POD, WEB, assert_only, condition, findings, healthy, hpa, put_status, put_version, set,
+    unreconciled,
 };
 use crate::support::run;
 
@@ -15,7 +16,7 @@ fn web_hpa() -> String {
 
 #[tokio::test]
 async fn names_both_hpas_of_one_target() {
-    let api = healthy();
+    let api = unreconciled();
     let mut other = hpa("web-cpu");
     other["spec"]["metrics"] = json!([]);
     api.put(&format!("{HPA}/web-cpu"), other);
@@ -36,7 +37,7 @@ async fn names_hpa_without_tolerance_where_the_cluster_keeps_it() {
 
 #[tokio::test]
 async fn names_the_owner_of_a_second_hpa() {
-    let api = healthy();
+    let api = unreconciled();
     let mut other = hpa("keda-hpa-web");
     other["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "name": "web", "uid": "1"}]);
@@ -70,7 +71,9 @@ async fn names_objects_of_other_autoscalers_on_the_target() {
     api.put(path, scaled("other"));
     assert_eq!(findings(&api).await, Vec::<Value>::new());
     api.put(path, scaled("web"));
-    assert_only(&api, "Deployment shop/web", "ScaleConflict", "delete ScaledObject shop/web").await;
+    assert_only(&api, "Deployment shop/web", "ScaleConflict", "delete the object that scales the target")
+        .await;
+    assert!(run(&api, &["check"]).await.unwrap().text.contains("ScaledObject shop/web writes its size too"));
     set(&api, AUTOSCALER, "/spec/scaler", json!("Other"));
     assert_eq!(findings(&api).await, Vec::<Value>::new(), "KEDA may scale it above zero");
     let rollout = json!({
@@ -78,12 +81,14 @@ async fn names_objects_of_other_autoscalers_on_the_target() {
         "spec": {"workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
     });
     api.put("/apis/argoproj.io/v1alpha1/namespaces/shop/rollouts/web", rollout);
-    assert_only(&api, "Deployment shop/web", "ScaleConflict", "delete Rollout shop/web").await;
+    assert_only(&api, "Deployment shop/web", "ScaleConflict", "delete the object that scales the target")
+        .await;
+    assert!(run(&api, &["check"]).await.unwrap().text.contains("Rollout shop/web writes its size too"));
 }
 
 #[tokio::test]
 async fn names_target_that_does_not_exist() {
-    let api = healthy();
+    let api = unreconciled();
     api.remove(WEB);
     assert_only(&api, OBJECT, "TargetNotFound", "correct scaleTargetRef").await;
 }

@@ -30,7 +30,7 @@ async fn names_metrics_adapter_without_pods() {
     api.put(ADAPTER, deployment("metrics-adapter", 0));
     assert_only(&api, "Deployment rouse-system/metrics-adapter", "Unavailable", "describe pods").await;
     set(&api, ADAPTER, "/spec/replicas", json!(0));
-    assert_only(&api, "Deployment rouse-system/metrics-adapter", "ScaledToZero", "--replicas 2").await;
+    assert_only(&api, "Deployment rouse-system/metrics-adapter", "NoReplicas", "--replicas 2").await;
 }
 
 #[tokio::test]
@@ -221,7 +221,7 @@ async fn names_namespace_that_is_being_deleted() {
     set(&api, namespace, "/metadata/deletionTimestamp", Value::Null);
     let metadata = json!({"name": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"});
     api.put("/api/v1/namespaces/shop", json!({"metadata": metadata}));
-    assert_only(&api, "Namespace shop", "Terminating", "what its conditions name").await;
+    assert_only(&api, "Namespace shop", "NamespaceTerminating", "what its conditions name").await;
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ async fn healthy_cluster_has_no_finding() {
     let api = healthy();
     let output = run(&api, &["check"]).await.unwrap();
     assert!(output.is_success());
-    assert_eq!(output.text, "no findings; checked Rouse and 1 workload\n");
+    assert_eq!(output.text, "no problems found: Rouse and 1 workload are healthy\n");
     assert_eq!(api.writes(), [""; 0], "check writes nothing");
 }
 
@@ -39,7 +39,7 @@ async fn preflight_expects_nothing_of_rouse() {
     put_version(&api, "36");
     let output = run(&api, &["check", "--preflight"]).await.unwrap();
     assert!(output.is_success());
-    assert_eq!(output.text, "nothing keeps Rouse from being installed\n");
+    assert_eq!(output.text, "no problems found: Rouse can be installed\n");
     put_version(&api, "30");
     let output = run(&api, &["check", "--preflight"]).await.unwrap();
     assert!(!output.is_success() && output.text.contains("OldCluster"), "{}", output.text);

@@ -47,7 +47,7 @@ async fn names_quota_that_keeps_pods_of_rouse_from_being_created() {
 async fn names_paused_rollout_and_parts_of_several_versions() {
     let api = healthy();
     set(&api, ADAPTER, "/spec/paused", json!(true));
-    assert_only(&api, OBJECT, "Paused", "rollout resume deployment metrics-adapter").await;
+    assert_only(&api, OBJECT, "RolloutPaused", "rollout resume deployment/metrics-adapter").await;
     let api = healthy();
     let image = json!([{"name": "metrics-adapter", "image": "rouse/metrics-adapter:dev"}]);
     set(&api, ADAPTER, "/spec/template/spec/containers", image);

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::healthy::{
     AUTOSCALER, POD, SERVICE, WEB, assert_only, condition, findings, healthy, pod, put_status, set,
+    unreconciled,
 };
 use crate::support::run;
 
@@ -19,12 +20,13 @@ fn container(name: &str, state: &Value, last: &Value) -> Value {
 
 #[tokio::test]
 async fn names_missing_label_once_although_the_condition_reports_it_too() {
-    let api = healthy();
+    let api = unreconciled();
     set(&api, WEB, "/spec/template/metadata/labels", json!({"app": "web"}));
+    let fix = "autoscaling.rouse.dev/inject: \"true\" (kubectl rouse init deployment/web --namespace shop";
+    assert_only(&api, OBJECT, "SidecarMissing", fix).await;
     let reported = condition("Ready", "False", "SidecarMissing", "the pods have no sidecar");
     put_status(&api, &json!({"conditions": [reported]}));
-    assert_only(&api, "Deployment shop/web", "SidecarMissing", "autoscaling.rouse.dev/inject: \"true\"")
-        .await;
+    assert_only(&api, "PodAutoscaler shop/web", "SidecarMissing", fix).await;
 }
 
 #[tokio::test]
@@ -36,7 +38,7 @@ async fn names_pod_that_is_older_than_its_label() {
 
 #[tokio::test]
 async fn names_app_on_a_port_of_the_sidecar() {
-    let api = healthy();
+    let api = unreconciled();
     set(
         &api,
         WEB,
@@ -83,7 +85,9 @@ async fn names_container_that_does_not_start_once_although_the_condition_reports
         &api,
         &json!({"conditions": [condition("PodsCanStart", "False", "ImagePull", "no such image")]}),
     );
-    assert_only(&api, OBJECT, "ImagePull", "Correct the image").await;
+    assert_only(&api, "PodAutoscaler shop/web", "ImagePull", "correct the image").await;
+    put_status(&api, &json!({}));
+    assert_only(&api, OBJECT, "ImagePull", "correct the image").await;
 }
 
 #[tokio::test]
@@ -122,7 +126,8 @@ async fn names_pod_that_stays_unready_with_the_port_of_its_app() {
         "/status/initContainerStatuses",
         container("queue-proxy", &json!({"running": {}}), &json!({})),
     );
-    assert_only(&api, OBJECT, "NotReady", "let the app listen on port 8080").await;
+    assert_only(&api, OBJECT, "PodNotReady", "must listen on the port").await;
+    assert!(run(&api, &["check"]).await.unwrap().text.contains("expects the app to listen on port 8080"));
 }
 
 #[tokio::test]
@@ -147,14 +152,14 @@ async fn names_sidecar_of_another_version_than_new_pods_get() {
 
 #[tokio::test]
 async fn names_pods_on_the_network_of_their_nodes() {
-    let api = healthy();
+    let api = unreconciled();
     set(&api, WEB, "/spec/template/spec/hostNetwork", json!(true));
     assert_only(&api, OBJECT, "HostNetwork", "remove hostNetwork").await;
 }
 
 #[tokio::test]
 async fn names_sidecar_of_pods_for_windows() {
-    let api = healthy();
+    let api = unreconciled();
     set(&api, WEB, "/spec/template/spec/nodeSelector", json!({"kubernetes.io/os": "windows"}));
     assert_only(&api, OBJECT, "WindowsPods", "sidecar: \"false\"").await;
 }

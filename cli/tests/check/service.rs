@@ -2,25 +2,42 @@
 
 use serde_json::{Value, json};
 
-use crate::healthy::{AUTOSCALER, SERVICE, WEB, assert_only, findings, healthy, set};
+use crate::healthy::{
+    AUTOSCALER, SERVICE, WEB, ZERO_SCALER, assert_only, condition, findings, healthy, put_status, set,
+    unreconciled,
+};
 
 #[tokio::test]
 async fn names_target_port_past_the_sidecar() {
-    let api = healthy();
+    let api = unreconciled();
     set(&api, SERVICE, "/spec/ports", json!([{"port": 80, "targetPort": 8080}]));
     assert_only(&api, "Service shop/web", "SidecarBypassed", "queue-proxy").await;
 }
 
 #[tokio::test]
 async fn names_headless_service() {
-    let api = healthy();
+    let api = unreconciled();
     set(&api, SERVICE, "/spec/clusterIP", json!("None"));
     assert_only(&api, "Service shop/web", "ServiceIsHeadless", "cluster IP").await;
 }
 
 #[tokio::test]
-async fn names_service_that_no_activator_can_serve() {
+async fn shows_the_condition_unless_no_zero_scaler_runs() {
     let api = healthy();
+    set(&api, SERVICE, "/spec/clusterIP", json!("None"));
+    assert_eq!(findings(&api).await, Vec::<Value>::new(), "the zero-scaler has reported no problem");
+    let message = "ServiceIsHeadless: Service \"web\" is headless; delete it";
+    put_status(&api, &json!({"conditions": [condition("Ready", "False", "ServiceNotReady", message)]}));
+    assert_only(&api, "PodAutoscaler shop/web", "ServiceIsHeadless", "cluster IP").await;
+    put_status(&api, &json!({"conditions": [condition("Ready", "True", "Serving", "")]}));
+    set(&api, ZERO_SCALER, "/status/availableReplicas", json!(0));
+    let reasons: Vec<Value> = findings(&api).await.into_iter().map(|it| it["reason"].clone()).collect();
+    assert_eq!(reasons, ["Unavailable", "ServiceIsHeadless"]);
+}
+
+#[tokio::test]
+async fn names_service_that_no_activator_can_serve() {
+    let api = unreconciled();
     set(&api, SERVICE, "/spec/ports", json!([{"port": 53, "protocol": "UDP"}]));
     assert_only(&api, "Service shop/web", "ServiceHasNoPort", "add a TCP port").await;
     set(&api, SERVICE, "/spec/type", json!("ExternalName"));
@@ -67,5 +84,11 @@ async fn names_foreign_endpoints() {
         assert_eq!(findings(&api).await, Vec::<Value>::new());
     }
     api.put(path, slice("staff"));
-    assert_only(&api, "EndpointSlice shop/web-x", "ForeignEndpoints", "delete endpointslice web-x").await;
+    assert_only(
+        &api,
+        "EndpointSlice shop/web-x",
+        "ForeignEndpoints",
+        "delete the objects that the message names",
+    )
+    .await;
 }

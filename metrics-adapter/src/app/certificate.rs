@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use autoscaler::contract::GROUP;
+use autoscaler::contract::{GROUP, INJECTION};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::runtime::events::{Recorder, Reporter};
@@ -16,7 +16,7 @@ use crate::args::Args;
 use crate::tls::ca_bundle::{self, CaBundleReconciler};
 use crate::tls::certificate_resolver::CertificateResolver;
 use crate::tls::serving_certificate::ServingCertificate;
-use crate::tls::{api_service, mounted_certificate, webhook_configuration};
+use crate::tls::{api_service, mounted_certificate};
 
 /// The Service of this process: the name in its certificate, in the APIServices and in the webhook.
 const SERVICE: &str = "metrics-adapter";
@@ -63,8 +63,7 @@ fn publish(
         tasks.spawn(ca_bundle::reconcile::<APIService>(reconciler, changes.clone()));
     }
     if args.sidecar.settings().is_some() {
-        let name = webhook_configuration::SIDECAR;
-        let reconciler = reconciler(name, metrics.webhook_owned.with_label_values(&[name]));
+        let reconciler = reconciler(INJECTION, metrics.webhook_owned.with_label_values(&[INJECTION]));
         tasks.spawn(ca_bundle::reconcile::<MutatingWebhookConfiguration>(reconciler, changes.clone()));
     }
 }

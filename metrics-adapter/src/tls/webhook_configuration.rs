@@ -1,5 +1,6 @@
 //! The MutatingWebhookConfiguration: it makes the API server send each new labelled pod to this
-//! installation's Service.
+//! installation's Service. It and its only webhook have the name
+//! [`INJECTION`](autoscaler::contract::INJECTION).
 
 use json_patch::Patch;
 use k8s_openapi::ByteString;
@@ -7,9 +8,6 @@ use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, MutatingWebho
 use serde_json::json;
 
 use crate::tls::ca_bundle::{TrustedServer, TrustingObject, set_unless_taken};
-
-/// The configuration of the sidecar's webhook, and its only webhook.
-pub const SIDECAR: &str = "queue-proxy.autoscaling.rouse.dev";
 
 // === impl MutatingWebhookConfiguration ===
 
@@ -44,6 +42,7 @@ impl TrustingObject for MutatingWebhookConfiguration {
 mod tests {
     use std::time::Duration;
 
+    use autoscaler::contract::INJECTION;
     use fake_api::FakeApi;
     use kube::runtime::events::{Recorder, Reporter};
     use prometheus::IntGauge;
@@ -60,8 +59,8 @@ mod tests {
         let service =
             json!({"namespace": namespace, "name": "metrics-adapter", "path": "/mutate-pods", "port": 443});
         json!({
-            "metadata": {"name": SIDECAR},
-            "webhooks": [{"name": SIDECAR, "failurePolicy": "Ignore", "clientConfig": {"service": service}}],
+            "metadata": {"name": INJECTION},
+            "webhooks": [{"name": INJECTION, "failurePolicy": "Ignore", "clientConfig": {"service": service}}],
         })
     }
 
@@ -72,7 +71,7 @@ mod tests {
         let owned = IntGauge::new("a", "b").unwrap();
         let reconciler = CaBundleReconciler {
             client: cluster.client(),
-            name: SIDECAR,
+            name: INJECTION,
             service: ("rouse-system".to_owned(), "metrics-adapter".to_owned()),
             recorder: Recorder::new(cluster.client(), Reporter::from("metrics-adapter")),
             owned: owned.clone(),

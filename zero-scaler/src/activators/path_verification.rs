@@ -67,7 +67,7 @@ pub enum PathError {
     NoService(String),
     /// A setting of the Service keeps activators out of the path; the message includes the fix.
     #[error("{0}")]
-    Blocked(&'static str),
+    Blocked(String),
     /// The Service has no address to probe.
     #[error("the Service has no cluster IP to probe; use one of type ClusterIP")]
     NoClusterIp,

@@ -5,15 +5,14 @@
 
 pub(crate) mod footprint;
 pub mod scale;
-pub(crate) mod sidecar;
 
+use autoscaler::findings::sidecar::{Sidecar, sidecar_of};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
 use self::footprint::PodFootprint;
 use self::scale::{Scale, Writer};
-use self::sidecar::{Sidecar, sidecar_of};
 use crate::FIELD_MANAGER;
 
 /// A watched target.

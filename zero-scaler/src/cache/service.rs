@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use autoscaler::contract::WORKLOAD_LABEL;
+use autoscaler::findings::service::ServiceFields;
 use k8s_openapi::api::core::v1::{Service as CoreService, ServicePort};
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -66,6 +67,21 @@ impl Service {
         let Some(spec) = &self.spec else { return Vec::new() };
         let all = spec.cluster_ips.iter().flatten().chain(&spec.cluster_ip);
         all.filter_map(|address| address.parse().ok()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The fields that are checked.
+    pub fn fields(&self) -> ServiceFields<'_> {
+        let name = self.metadata.name.as_deref().unwrap_or_default();
+        let Some(spec) = &self.spec else { return ServiceFields { name, ..ServiceFields::default() } };
+        ServiceFields {
+            name,
+            type_: spec.type_.as_deref(),
+            cluster_ip: spec.cluster_ip.as_deref(),
+            selector: spec.selector.as_ref(),
+            session_affinity: spec.session_affinity.as_deref(),
+            internal_traffic_policy: spec.internal_traffic_policy.as_deref(),
+            ports: spec.ports.as_deref().unwrap_or_default(),
+        }
     }
 
     /// Whether each client stays with one endpoint.

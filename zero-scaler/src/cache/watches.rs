@@ -13,10 +13,11 @@ use std::sync::Arc;
 use autoscaler::Key;
 use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
 use autoscaler::contract::GROUP;
+use autoscaler::findings::hpa::is_ambiguous;
 use component_base::kubernetes::{Decoded, watch_objects};
 use component_base::readiness::Readiness;
 use futures::{StreamExt, pin_mut};
-use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ObjectMeta;
 use kube::runtime::reflector::{self, store::Writer};
@@ -32,7 +33,6 @@ use crate::cache::slice_index::service_of;
 use crate::cache::trimmed_store::TrimmedStore;
 use crate::cache::work_queue::WorkQueues;
 use crate::clock::now;
-use crate::kubernetes::reasons::Reason;
 use crate::kubernetes::server_side_apply::controller_of;
 use crate::metrics::Metrics;
 
@@ -329,11 +329,6 @@ fn trim_hpa(hpa: &mut Decoded<HorizontalPodAutoscaler>) {
     if let Some(annotations) = &mut hpa.meta_mut().annotations {
         annotations.retain(|key, _| key.split_once('/').is_some_and(|(prefix, _)| prefix == GROUP));
     }
-}
-
-/// Whether a condition of an HPA reports that its pods are also pods of another HPA.
-pub(crate) fn is_ambiguous(condition: &HorizontalPodAutoscalerCondition) -> bool {
-    condition.reason.as_deref() == Some(Reason::AmbiguousSelector.as_str())
 }
 
 fn trim_slice(slice: &mut Decoded<EndpointSlice>) {

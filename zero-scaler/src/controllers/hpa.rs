@@ -6,18 +6,14 @@
 //! PodAutoscaler of the HPA's name with another owner stays as it is, and so does the PodAutoscaler
 //! of an HPA that can no longer be decoded.
 
-mod acceptance;
-mod advice;
-mod annotations;
-mod metric_source;
-mod problem;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, Scaler, key_of};
 use autoscaler::contract::{GROUP, WORKLOAD_LABEL};
+use autoscaler::findings::Problem;
+use autoscaler::findings::hpa::{AcceptedHpa, HpaAcceptance, accept};
 use component_base::kubernetes::Decoded;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -29,9 +25,6 @@ use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
 use crate::kubernetes::reasons::Reason;
 use crate::kubernetes::server_side_apply::{apply, delete, is_owned_by, owner};
-
-pub use acceptance::{AcceptedHpa, HpaAcceptance, accept};
-pub use problem::HpaProblem;
 
 /// Reconciles one HPA.
 ///
@@ -79,12 +72,8 @@ async fn apply_pod_autoscaler(
         && !meta.owner_references.iter().flatten().any(|owner| is_reference_to(owner, hpa))
     {
         if !is_written_for_hpa(key, context) {
-            let message = format!(
-                "PodAutoscaler {} exists and has another owner; delete it, rename the HPA, or set spec.scaler: \
-                 HPA in it",
-                key.name
-            );
-            let problem = HpaProblem::new(Reason::ForeignPodAutoscaler, message);
+            let problem = format!("PodAutoscaler {} exists and has another owner", key.name);
+            let problem = Problem::with_usual_fix(Reason::ForeignPodAutoscaler, problem);
             report_problems(key, hpa, context, &[problem], RESYNC);
         }
         return Ok(());
@@ -130,10 +119,10 @@ fn report_problems(
     key: &Key,
     hpa: &HorizontalPodAutoscaler,
     context: &Context,
-    problems: &[HpaProblem],
+    problems: &[Problem],
     repeat_after: Duration,
 ) {
-    let message = problems.iter().map(|p| p.message.as_str()).collect::<Vec<_>>().join("; ");
+    let message = problems.iter().map(Problem::message).collect::<Vec<_>>().join("; ");
     if context.reports.warnings.is_due(key, &message, repeat_after)
         && let Some(first) = problems.first()
     {

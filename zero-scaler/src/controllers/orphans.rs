@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::ScaleTargetRef;
+use autoscaler::findings::hpa::HpaAcceptance;
 use component_base::kubernetes::{ObservedReplicas, ScaleFromZeroResult, scale_from_zero};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Namespace;
@@ -26,7 +27,7 @@ use crate::cache::abandoned_targets::Target;
 use crate::cache::cached_target::scale::Writer;
 use crate::cache::cluster_cache::ClusterCache;
 use crate::controllers::context::Context;
-use crate::controllers::hpa::{HpaAcceptance, evaluate};
+use crate::controllers::hpa::evaluate;
 use crate::controllers::reconciler::ReconcileError;
 use crate::kubernetes::reasons::Reason;
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError, TargetScale};

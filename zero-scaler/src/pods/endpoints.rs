@@ -31,7 +31,7 @@ pub struct PodEndpoint {
 
 /// Whether the zero-scaler owns the endpoints of the Service, which then has no selector.
 pub fn is_managed(service: &Service) -> bool {
-    service.spec.as_ref().and_then(|spec| spec.selector.as_ref()).is_none_or(BTreeMap::is_empty)
+    service.fields().is_managed()
 }
 
 /// The TCP ports that can be routed to activators: those that target the sidecar. In managed mode

@@ -29,6 +29,5 @@ impl TargetPort {
 
 /// The TCP ports of a Service.
 pub(crate) fn tcp_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
-    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
-    ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"))
+    service.fields().tcp_ports()
 }

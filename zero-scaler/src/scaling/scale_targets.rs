@@ -14,6 +14,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use autoscaler::api::ScaleTargetRef;
+use autoscaler::findings::sidecar::Sidecar;
 use component_base::kubernetes::{ApiResources, KindError, ObservedReplicas, ScaleSubresource, write_scale};
 use kube::Client;
 use kube::api::{Api, DynamicObject};
@@ -22,7 +23,6 @@ use parking_lot::Mutex;
 use crate::FIELD_MANAGER;
 use crate::cache::cached_target::footprint::PodFootprint;
 use crate::cache::cached_target::scale::{Scale, Writer};
-use crate::cache::cached_target::sidecar::Sidecar;
 use crate::cache::cached_target::{CachedTarget, last_writer};
 use crate::cache::cluster_cache::ClusterCache;
 use crate::kubernetes::reasons::Reason;

@@ -7,14 +7,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use autoscaler::api::sidecar;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Environment variable of the sidecar with the port.
-const APP_PORT: &str = "QUEUE_PROXY_APP_PORT";
 /// Time to accept a connection. A dropped packet is sent again after a second.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(2500);
 /// Pods that are tried: all pods of one workload have the same app.
@@ -50,9 +47,7 @@ fn address(pod: &Pod) -> Option<IpAddr> {
 }
 
 fn port_of(pod: &Pod) -> Option<u16> {
-    let variable =
-        sidecar(pod.spec.as_ref()?)?.env.iter().flatten().find(|variable| variable.name == APP_PORT)?;
-    variable.value.as_ref()?.parse().ok().filter(|port| *port > 0)
+    autoscaler::api::app_port(pod.spec.as_ref()?)?.parse().ok().filter(|port| *port > 0)
 }
 
 #[cfg(test)]
@@ -63,8 +58,9 @@ mod tests {
     use super::*;
 
     fn pod(ready: bool, port: Option<&str>) -> Pod {
-        let sidecar =
-            port.map(|port| json!([{"name": QUEUE_PROXY, "env": [{"name": APP_PORT, "value": port}]}]));
+        let sidecar = port.map(
+            |port| json!([{"name": QUEUE_PROXY, "env": [{"name": "QUEUE_PROXY_APP_PORT", "value": port}]}]),
+        );
         serde_json::from_value(json!({
             "metadata": {},
             "spec": {"containers": [{"name": "app"}], "initContainers": sidecar},

@@ -1,14 +1,14 @@
 //! The policy or the webhook that adds the sidecar, where pods are labelled for it.
 
+use autoscaler::contract::INJECTION;
+use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::admissionregistration::v1::{MatchResources, MutatingWebhookConfiguration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::check::cluster_objects::{ClusterObjects, INJECTION};
+use crate::check::cluster_objects::ClusterObjects;
 use crate::check::finding::Finding;
 use crate::check::selection::{Labels, matches};
 use crate::check::workload_objects::WorkloadObjects;
-
-const REASON: &str = "NoInjection";
 
 pub(super) fn check(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> Option<Finding> {
     let labelled = workloads.iter().find(|workload| workload.needs_injection())?;
@@ -19,17 +19,16 @@ pub(super) fn check(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> 
     if !cluster.injection_webhook.is_absent() {
         return cluster.injection_webhook.found().and_then(|webhook| check_webhook(webhook, &lost));
     }
-    let (object, fix) = if !cluster.version.has_mutating_policies() {
-        let fix = "install the chart with sidecar.injection: webhook, or the component sidecar-webhook of kustomize \
-                   (docs/howto/operate/install.md#choices); then restart the pods";
-        (format!("MutatingWebhookConfiguration {INJECTION}"), fix)
-    } else {
-        let fix = "kubectl apply --filename deploy/queue-proxy.yaml, or install the chart with sidecar.injection: policy; \
-                   then restart the pods";
-        let kind = if cluster.injection.is_absent() { "" } else { "Binding" };
-        (format!("MutatingAdmissionPolicy{kind} {INJECTION}"), fix)
+    let finding = |object: String| {
+        Finding::error(object, CheckReason::NoInjection, format!("it does not exist, so {lost}"))
     };
-    Some(Finding::error(object, REASON, format!("it does not exist, so {lost}"), fix))
+    if cluster.version.has_mutating_policies() {
+        let kind = if cluster.injection.is_absent() { "" } else { "Binding" };
+        return Some(finding(format!("MutatingAdmissionPolicy{kind} {INJECTION}")));
+    }
+    let fix = "install the chart with sidecar.injection: webhook, or the component sidecar-webhook of kustomize \
+               (docs/howto/operate/install.md#choices); then restart the pods";
+    Some(finding(format!("MutatingWebhookConfiguration {INJECTION}")).with_fix(fix))
 }
 
 /// The API server connects to a webhook only if it can verify its certificate.
@@ -41,7 +40,7 @@ fn check_webhook(webhook: &MutatingWebhookConfiguration, lost: &str) -> Option<F
     let object = format!("MutatingWebhookConfiguration {INJECTION}");
     let problem = format!("it has no caBundle, which the metrics-adapter writes, so {lost}");
     let fix = "see the log of Deployment metrics-adapter; then restart the pods";
-    Some(Finding::error(object, REASON, problem, fix))
+    Some(Finding::error(object, CheckReason::NoInjection, problem).with_fix(fix))
 }
 
 /// A policy with a binding for another one, or one that does not select the workloads.
@@ -49,9 +48,8 @@ fn narrowed(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> Option<F
     let bound = cluster.injection_binding.found().and_then(|it| it.spec.as_ref()?.policy_name.as_deref());
     if let Some(other) = bound.filter(|name| *name != INJECTION) {
         let problem = format!("it binds policy {other} in place of {INJECTION}, so new pods get no sidecar");
-        let fix = "kubectl apply --filename deploy/queue-proxy.yaml; then restart the pods";
         let binding = format!("MutatingAdmissionPolicyBinding {INJECTION}");
-        return Some(Finding::error(binding, REASON, problem, fix));
+        return Some(Finding::error(binding, CheckReason::NoInjection, problem));
     }
     workloads.iter().filter(|workload| workload.needs_injection()).find_map(|it| excluded(cluster, it))
 }
@@ -69,7 +67,7 @@ fn excluded(cluster: &ClusterObjects, workload: &WorkloadObjects) -> Option<Find
     );
     let fix = "kubectl apply --filename deploy/queue-proxy.yaml, which has no namespaceSelector and selects \
                pods by the label, or give the namespace or the pods the labels that it selects";
-    Some(Finding::error(format!("{kind} {INJECTION}"), REASON, problem, fix))
+    Some(Finding::error(format!("{kind} {INJECTION}"), CheckReason::NoInjection, problem).with_fix(fix))
 }
 
 /// The selector that does not match. Labels that could not be read match.

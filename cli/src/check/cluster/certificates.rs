@@ -1,6 +1,7 @@
 //! The serving certificate of the metrics-adapter and the CA in its APIServices: whether they are
 //! over or end soon.
 
+use autoscaler::findings::reasons::CheckReason;
 use jiff::Timestamp;
 use x509_parser::pem::Pem;
 
@@ -13,7 +14,7 @@ const SOON: i64 = 3 * 24 * 3600;
 
 pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {
     let name = serving_secret(cluster);
-    let fix = if name == OWN_SECRET {
+    let fix = &if name == OWN_SECRET {
         format!(
             "kubectl --namespace {0} delete secret {OWN_SECRET} and kubectl --namespace {0} rollout restart \
              deployment metrics-adapter: it then makes a new one",
@@ -26,10 +27,10 @@ pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {
         let object = format!("Secret {}/{name}", cluster.system_namespace);
         let Some(pem) = secret.data.as_ref().and_then(|data| data.get("tls.crt")) else {
             let problem = "it has no key tls.crt, so the metrics-adapter has no certificate to serve";
-            return Some(Finding::error(object, "InvalidCertificate", problem, &fix));
+            return Some(Finding::error(object, CheckReason::InvalidCertificate, problem).with_fix(fix));
         };
         // The leaf is first; its issuers, which may follow, live longer.
-        ending(&object, "the serving certificate", validities(&pem.0).into_iter().next(), cluster.now, &fix)
+        ending(&object, "the serving certificate", validities(&pem.0).into_iter().next(), cluster.now, fix)
     });
     let apis = [(EXTERNAL_API, &cluster.external_api), (CUSTOM_API, &cluster.custom_api)];
     let authorities = apis.into_iter().filter_map(|(name, api)| {
@@ -37,7 +38,7 @@ pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {
         let bundle = api.spec.as_ref()?.ca_bundle.as_ref()?;
         // A bundle may hold an old CA beside its successor.
         let latest = validities(&bundle.0).into_iter().max_by_key(|it| it.end);
-        ending(&format!("APIService {name}"), "the CA in caBundle", latest, cluster.now, &fix)
+        ending(&format!("APIService {name}"), "the CA in caBundle", latest, cluster.now, fix)
     });
     serving.into_iter().chain(authorities).collect()
 }
@@ -58,20 +59,22 @@ fn ending(
 ) -> Option<Finding> {
     let Some(Validity { begin, end }) = validity else {
         let problem = format!("{what} cannot be parsed");
-        return Some(Finding::error(object, "InvalidCertificate", problem, fix));
+        return Some(Finding::error(object, CheckReason::InvalidCertificate, problem).with_fix(fix));
     };
     if begin > now {
         let problem =
             format!("{what} is not valid before {begin}, so the API server refuses the metrics API");
-        return Some(Finding::error(object, "InvalidCertificate", problem, fix));
+        return Some(Finding::error(object, CheckReason::InvalidCertificate, problem).with_fix(fix));
     }
     let left = end.as_second().saturating_sub(now.as_second());
     if left <= 0 {
         let problem = format!("{what} expired at {end}, so the API server refuses the metrics API");
-        return Some(Finding::error(object, "CertificateExpired", problem, fix));
+        return Some(Finding::error(object, CheckReason::CertificateExpired, problem).with_fix(fix));
     }
-    (left < SOON)
-        .then(|| Finding::warning(object, "CertificateEndsSoon", format!("{what} expires at {end}"), fix))
+    (left < SOON).then(|| {
+        let problem = format!("{what} expires at {end}");
+        Finding::warning(object, CheckReason::CertificateEndsSoon, problem).with_fix(fix)
+    })
 }
 
 /// Of each certificate that can be parsed.

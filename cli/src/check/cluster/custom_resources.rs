@@ -1,6 +1,7 @@
 //! The custom resource definitions: whether they exist, are served, and have all fields.
 
 use autoscaler::api::{Metric, PodAutoscaler, ServerlessService};
+use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use serde_json::Value;
@@ -9,7 +10,7 @@ use crate::check::cluster_objects::ClusterObjects;
 use crate::check::fetched::Fetched;
 use crate::check::finding::Finding;
 
-const FIX: &str = "kubectl apply --filename deploy/crds.yaml, or install the chart";
+const FIX: &str = CheckReason::NotServed.fix();
 
 pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {
     let definitions = cluster.custom_resources.iter();
@@ -26,22 +27,22 @@ fn check_one(
         Fetched::Found(definition) => definition,
         Fetched::NotFound => {
             let problem = "it does not exist, so Rouse cannot manage workloads";
-            return Some(Finding::error(described, "NotInstalled", problem, FIX));
+            return Some(Finding::error(described, CheckReason::NotInstalled, problem).with_fix(FIX));
         }
         Fetched::Unreadable(_) => return None,
     };
     if definition.metadata.deletion_timestamp.is_some() {
         let problem = "it is being deleted, and with it all objects of its kind";
         let fix = "when the deletion has ended, kubectl apply --filename deploy/crds.yaml";
-        return Some(Finding::error(described, "Terminating", problem, fix));
+        return Some(Finding::error(described, CheckReason::Terminating, problem).with_fix(fix));
     }
     if let Some(problem) = not_served(definition) {
-        return Some(Finding::error(described, "NotServed", problem, FIX));
+        return Some(Finding::error(described, CheckReason::NotServed, problem));
     }
     let field = lacking_field(definition).filter(|_| cluster.is_of_this_version())?;
     let problem =
         format!("its schema has no {field}, so the API server drops that field: it is older than Rouse");
-    Some(Finding::warning(described, "OutdatedDefinition", problem, FIX))
+    Some(Finding::warning(described, CheckReason::OutdatedDefinition, problem))
 }
 
 fn not_served(definition: &CustomResourceDefinition) -> Option<String> {

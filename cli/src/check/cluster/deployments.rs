@@ -2,9 +2,10 @@
 
 pub(super) mod spread;
 
+use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::apps::v1::Deployment;
 
-use crate::check::cluster_objects::{ACTIVATOR, ClusterObjects, METRICS_ADAPTER, NAME_LABEL};
+use crate::check::cluster_objects::{ACTIVATOR, ClusterObjects, METRICS_ADAPTER};
 use crate::check::deployment_conditions::{condition, creation_failure};
 use crate::check::fetched::Fetched;
 use crate::check::finding::Finding;
@@ -15,18 +16,12 @@ pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {
 }
 
 fn check_one(cluster: &ClusterObjects, name: &str, object: &Fetched<Deployment>) -> Option<Finding> {
-    let system = &cluster.system_namespace;
-    let described = format!("Deployment {system}/{name}");
+    let described = format!("Deployment {}/{name}", cluster.system_namespace);
     let deployment = match object {
         Fetched::Found(deployment) => deployment,
         Fetched::NotFound => {
             let problem = format!("it does not exist: {}", effect(name));
-            return Some(Finding::error(
-                described,
-                "NotInstalled",
-                problem,
-                "install Rouse: kubectl apply -k deploy, or the chart",
-            ));
+            return Some(Finding::error(described, CheckReason::NotInstalled, problem));
         }
         Fetched::Unreadable(_) => return None,
     };
@@ -34,32 +29,28 @@ fn check_one(cluster: &ClusterObjects, name: &str, object: &Fetched<Deployment>)
     let status = deployment.status.as_ref();
     let available = status.and_then(|status| status.available_replicas).unwrap_or(0);
     if wanted == 0 {
-        let fix = format!("kubectl --namespace {system} scale deployment {name} --replicas 2");
         let problem = format!("it is scaled to 0: {}", effect(name));
-        return Some(Finding::error(described, "ScaledToZero", problem, fix));
+        return Some(Finding::error(described, CheckReason::NoReplicas, problem));
     }
     let failure = cluster.pods_of(name).find_map(|pod| failure(pod, cluster.now));
     let cause = cause(deployment, failure.as_ref());
     let because = cause.as_ref().map(|cause| format!("; {cause}")).unwrap_or_default();
-    let see = format!(
-        "see kubectl --namespace {system} describe pods --selector {NAME_LABEL}={name}, and their logs"
-    );
     if available == 0 {
         let problem = format!("none of {wanted} pods is available: {}{because}", effect(name));
-        return Some(Finding::error(described, "Unavailable", problem, see));
+        return Some(Finding::error(described, CheckReason::Unavailable, problem));
     }
     if available < wanted && (is_stuck(deployment) || cause.is_some()) {
         let problem =
             format!("{available} of {wanted} pods are available, and the rollout does not proceed{because}");
-        return Some(Finding::warning(described, "PartlyUnavailable", problem, see));
+        return Some(Finding::warning(described, CheckReason::PartlyUnavailable, problem));
     }
     if let Some(cause) = cause {
         let problem = format!("{available} pods are available, and another one fails: {cause}");
-        return Some(Finding::warning(described, "PodFailing", problem, see));
+        return Some(Finding::warning(described, CheckReason::PodFailing, problem));
     }
     deployment.spec.paused.unwrap_or(false).then(|| {
-        let fix = format!("kubectl --namespace {system} rollout resume deployment {name}");
-        Finding::warning(described, "Paused", "its rollout is paused, so changes do not reach its pods", fix)
+        let problem = "its rollout is paused, so changes do not reach its pods";
+        Finding::warning(described, CheckReason::RolloutPaused, problem)
     })
 }
 

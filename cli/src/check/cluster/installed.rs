@@ -4,6 +4,7 @@
 //! Two groups are the installer's choice: the right of activators to wake, and the admission
 //! policies. Of the latter some without the others are a fault.
 
+use autoscaler::findings::reasons::CheckReason;
 use serde_json::Value;
 
 use super::rights;
@@ -13,7 +14,6 @@ use crate::check::finding::Finding;
 
 /// The right of activators to wake, which may be left out.
 const OPTIONAL: &str = "rouse-activator-fallback-waker";
-const FIX: &str = "kubectl apply -k deploy, or upgrade the chart";
 
 pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {
     if !cluster.is_of_this_version() {
@@ -56,7 +56,7 @@ fn absent(manifest: &Value) -> Option<Finding> {
         _ => ("while other admission policies of Rouse exist, this one protects nothing", false),
     };
     let problem = format!("it does not exist: {effect}");
-    let finding = Finding::error(described(manifest), "NotInstalled", problem, FIX);
+    let finding = Finding::error(described(manifest), CheckReason::NotInstalled, problem);
     Some(if is_error { finding } else { finding.as_warning() })
 }
 
@@ -70,7 +70,7 @@ fn service(manifest: &Value, found: &Value) -> Option<Finding> {
         .or_else(|| differs("clusterIP"))
         .or_else(|| Some(format!("it lacks the port {}", lacking_port(manifest, found)?)))?;
     let problem = format!("{problem}, so the other parts do not find this one");
-    Some(Finding::error(described(manifest), "ServiceDiffers", problem, FIX))
+    Some(Finding::error(described(manifest), CheckReason::ServiceDiffers, problem))
 }
 
 fn lacking_port<'a>(manifest: &'a Value, found: &Value) -> Option<&'a str> {
@@ -85,7 +85,7 @@ fn lacking_port<'a>(manifest: &'a Value, found: &Value) -> Option<&'a str> {
 fn role(manifest: &Value, found: &Value) -> Option<Finding> {
     let lacking = rights::lacking(manifest, found)?;
     let problem = format!("it does not grant {lacking}, which this part needs");
-    Some(Finding::error(described(manifest), "RightsMissing", problem, FIX))
+    Some(Finding::error(described(manifest), CheckReason::RightsMissing, problem))
 }
 
 fn binding(manifest: &Value, found: &Value) -> Option<Finding> {
@@ -105,9 +105,7 @@ fn binding(manifest: &Value, found: &Value) -> Option<Finding> {
     } else {
         format!("it binds {other} in place of {role}")
     };
-    let fix =
-        "delete it, because roleRef cannot be changed, then kubectl apply -k deploy, or upgrade the chart";
-    Some(Finding::error(described(manifest), "RightsMissing", problem, fix))
+    Some(Finding::error(described(manifest), CheckReason::RightsMissing, problem))
 }
 
 fn policy_binding(manifest: &Value, found: &Value) -> Option<Finding> {
@@ -120,7 +118,7 @@ fn policy_binding(manifest: &Value, found: &Value) -> Option<Finding> {
     } else {
         "its validationActions have no Deny, so the policy protects nothing".to_owned()
     };
-    Some(Finding::warning(described(manifest), "PolicyNotEnforced", problem, FIX))
+    Some(Finding::warning(described(manifest), CheckReason::PolicyNotEnforced, problem))
 }
 
 fn described(manifest: &Value) -> String {

@@ -3,6 +3,7 @@
 //! Leaders renew each 2 s. Other replicas do not compare clocks, this check does: with the time of
 //! the API server.
 
+use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::coordination::v1::Lease;
 
 use crate::check::cluster_objects::{ClusterObjects, METRICS_ADAPTER};
@@ -12,20 +13,14 @@ use crate::check::finding::Finding;
 const LONG: i64 = 60;
 
 pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {
-    let leases = cluster.leases.iter().filter(|(name, _)| is_available(cluster, name));
+    // Without a pod nothing leads, which is reported of the Deployment.
+    let leases = cluster.leases.iter().filter(|(name, _)| cluster.has_available_pods(name) == Some(true));
     leases
         .filter_map(|(name, lease)| {
             let lease = lease.found()?;
             without_leader(cluster, name, lease).or_else(|| clock_ahead(cluster, name, lease))
         })
         .collect()
-}
-
-/// Without a pod nothing leads, which is reported of the Deployment.
-fn is_available(cluster: &ClusterObjects, name: &str) -> bool {
-    let deployment = cluster.deployments.get(name).and_then(|object| object.found());
-    let status = deployment.and_then(|deployment| deployment.status.as_ref());
-    status.and_then(|status| status.available_replicas).unwrap_or(0) > 0
 }
 
 fn without_leader(cluster: &ClusterObjects, name: &str, lease: &Lease) -> Option<Finding> {
@@ -41,12 +36,7 @@ fn without_leader(cluster: &ClusterObjects, name: &str, lease: &Lease) -> Option
         "no object and no size is written"
     };
     let problem = format!("{holder} holds it and renewed it last at {renewed}, so none leads: {effect}");
-    let fix = format!(
-        "let the pods of {name} update the Lease (their logs have the error), and set the clocks of their \
-         nodes; if it remains, kubectl --namespace {} delete lease {name}",
-        cluster.system_namespace
-    );
-    Some(Finding::error(object(cluster, name), "NoLeader", problem, fix))
+    Some(Finding::error(object(cluster, name), CheckReason::NoLeader, problem))
 }
 
 fn clock_ahead(cluster: &ClusterObjects, name: &str, lease: &Lease) -> Option<Finding> {
@@ -56,8 +46,7 @@ fn clock_ahead(cluster: &ClusterObjects, name: &str, lease: &Lease) -> Option<Fi
     (ahead > LONG).then(|| {
         let holder = spec.holder_identity.as_deref().unwrap_or_default();
         let problem = format!("{holder} renewed it at {renewed}, {ahead} s ahead of the API server's clock");
-        let fix = "synchronise the clocks of the nodes; learned targets and schedules need them";
-        Finding::warning(object(cluster, name), "ClockSkew", problem, fix)
+        Finding::warning(object(cluster, name), CheckReason::ClockSkew, problem)
     })
 }
 

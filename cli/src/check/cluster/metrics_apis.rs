@@ -1,5 +1,6 @@
 //! The owners of the metrics APIs, and whether the API server reaches the metrics-adapter.
 
+use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 
 use crate::check::cluster_objects::{CUSTOM_API, ClusterObjects, EXTERNAL_API};
@@ -28,20 +29,13 @@ fn without_api(cluster: &ClusterObjects) -> Option<Finding> {
     match &cluster.external_api {
         Fetched::Found(api) => {
             let problem = format!("it leads to {}, so HPAs get no metric of Rouse", owner(api));
-            let fix = format!(
-                "let Rouse serve {CUSTOM_API} (docs/howto/custom-metrics.md), or delete this APIService and \
-                 apply deploy/metrics-adapter.yaml if nothing else needs it"
-            );
-            Some(Finding::error(described, "ForeignAPIService", problem, fix))
+            Some(Finding::error(described, CheckReason::ForeignAPIService, problem))
         }
         Fetched::NotFound => {
             let problem = "it does not exist, so HPAs get no metric of Rouse";
-            Some(Finding::error(
-                described,
-                "NotInstalled",
-                problem,
-                "kubectl apply --filename deploy/metrics-adapter.yaml, or install the chart with metricsApi",
-            ))
+            let fix =
+                "kubectl apply --filename deploy/metrics-adapter.yaml, or install the chart with metricsApi";
+            Some(Finding::error(described, CheckReason::NotInstalled, problem).with_fix(fix))
         }
         Fetched::Unreadable(_) => None,
     }
@@ -65,7 +59,8 @@ pub(super) fn other_owners(cluster: &ClusterObjects) -> Vec<Finding> {
              (docs/howto/without-an-hpa.md)",
         ),
     };
-    vec![Finding::warning(format!("APIService {EXTERNAL_API}"), "ForeignAPIService", problem, fix)]
+    let object = format!("APIService {EXTERNAL_API}");
+    vec![Finding::warning(object, CheckReason::ForeignAPIService, problem).with_fix(fix)]
 }
 
 fn unavailable(name: &str, api: &APIService) -> Option<Finding> {
@@ -78,7 +73,8 @@ fn unavailable(name: &str, api: &APIService) -> Option<Finding> {
         failing.message.as_deref().unwrap_or("no message")
     );
     let fix = fix(failing.reason.as_deref().unwrap_or_default(), &problem);
-    Some(Finding::error(format!("APIService {name}"), "APIServiceUnavailable", problem, fix))
+    let object = format!("APIService {name}");
+    Some(Finding::error(object, CheckReason::APIServiceUnavailable, problem).with_fix(fix))
 }
 
 fn fix(reason: &str, problem: &str) -> &'static str {
@@ -96,10 +92,7 @@ fn fix(reason: &str, problem: &str) -> &'static str {
         "EndpointsNotFound" | "MissingEndpoints" => {
             "start the pods of Deployment metrics-adapter, and let Service metrics-adapter select them"
         }
-        _ => {
-            "start the pods of Deployment metrics-adapter, and let the API server connect to their port 6443 \
-             (NetworkPolicies, firewalls)"
-        }
+        _ => CheckReason::APIServiceUnavailable.fix(),
     }
 }
 

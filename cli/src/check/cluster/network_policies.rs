@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use autoscaler::contract::{ADMIN_PORT, API_PORT, LEASED_PORTS, SLOTS_PORT, STATS_PORT};
+use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::ResourceExt;
 
@@ -54,8 +55,7 @@ fn blocked(
         "it selects the pods of {to}, and no NetworkPolicy lets {clients} connect to their port {port}: \
          {effect}"
     );
-    let fix = "kubectl apply --filename deploy/network-policies.yaml, or allow that ingress";
-    Some(Finding::error(object(cluster, policy), "TrafficBlocked", problem, fix))
+    Some(Finding::error(object(cluster, policy), CheckReason::TrafficBlocked, problem))
 }
 
 fn closed(cluster: &ClusterObjects, policies: &[NetworkPolicy], part: &str) -> Option<Finding> {
@@ -64,8 +64,7 @@ fn closed(cluster: &ClusterObjects, policies: &[NetworkPolicy], part: &str) -> O
         "it selects the pods of {part}, and no NetworkPolicy lets them connect to anything: the API server \
          and pods are out of reach"
     );
-    let fix = "kubectl apply --filename deploy/network-policies.yaml, which allows egress of Rouse's pods";
-    Some(Finding::error(object(cluster, policy), "EgressBlocked", problem, fix))
+    Some(Finding::error(object(cluster, policy), CheckReason::EgressBlocked, problem))
 }
 
 fn labels(part: &str) -> BTreeMap<String, String> {

@@ -1,6 +1,7 @@
 //! The ConfigMap with the cluster-wide settings, and the announcement of an uninstallation in it.
 
 use autoscaler::contract::{CONFIG_MAP, UNINSTALL};
+use autoscaler::findings::reasons::{CheckReason, Reason};
 use autoscaler::settings::AutoscalerConfig;
 use kube::ResourceExt;
 
@@ -16,7 +17,7 @@ pub(super) fn check(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> 
         Fetched::NotFound => {
             let problem = "it does not exist; the last valid settings, else the defaults, are in force";
             let fix = "kubectl apply --filename deploy/config-autoscaler.yaml, or upgrade the chart";
-            return vec![Finding::warning(object, "NotInstalled", problem, fix)];
+            return vec![Finding::warning(object, CheckReason::NotInstalled, problem).with_fix(fix)];
         }
         Fetched::Unreadable(_) => return Vec::new(),
     };
@@ -26,11 +27,7 @@ pub(super) fn check(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> 
             "its annotation {UNINSTALL} is true, so all workloads are kept above zero and Services lead to \
              pods"
         );
-        let fix = format!(
-            "to keep Rouse, kubectl --namespace {} annotate configmap {CONFIG_MAP} {UNINSTALL}-",
-            cluster.system_namespace
-        );
-        findings.push(Finding::error(&object, "Uninstalling", problem, fix));
+        findings.push(Finding::error(&object, CheckReason::Uninstalling, problem));
     }
     match AutoscalerConfig::parse(&map.data.clone().unwrap_or_default()) {
         Ok(config) if !config.defaults.zero.enabled => {
@@ -40,12 +37,7 @@ pub(super) fn check(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> 
         Err(errors) => findings.extend(errors.iter().map(|error| {
             let problem =
                 format!("{error}; the whole ConfigMap is ignored, and the last valid settings stay in force");
-            Finding::error(
-                &object,
-                "BadSetting",
-                problem,
-                "correct the key; docs/reference/annotations.md has its values",
-            )
+            Finding::error(&object, Reason::BadSetting, problem)
         })),
     }
     findings
@@ -61,6 +53,5 @@ fn disabled(object: &str, workloads: &[WorkloadObjects]) -> Option<Finding> {
         asking.len(),
         first.key
     );
-    let fix = "set enable-scale-to-zero to \"true\", or remove scale-to-zero from the workloads";
-    Some(Finding::warning(object, "ScaleToZeroDisabled", problem, fix))
+    Some(Finding::warning(object, Reason::ScaleToZeroDisabled, problem))
 }

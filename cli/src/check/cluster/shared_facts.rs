@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 
-use crate::check::cluster_objects::{ACTIVATOR, ClusterObjects, METRICS_ADAPTER, NAME_LABEL};
+use crate::check::cluster_objects::{ACTIVATOR, ClusterObjects, METRICS_ADAPTER, NAME_LABEL, ZERO_SCALER};
 use crate::check::selection::network_policy::Peer;
 use crate::check::workload_objects::SharedFacts;
 
@@ -16,6 +16,7 @@ pub fn shared_facts(cluster: &ClusterObjects) -> SharedFacts {
     SharedFacts {
         now: cluster.now,
         version: cluster.version,
+        has_zero_scaler: cluster.has_available_pods(ZERO_SCALER) != Some(false),
         collectors: peers(cluster, METRICS_ADAPTER),
         activators: peers(cluster, ACTIVATOR),
         sidecar_image: sidecar_image(cluster),

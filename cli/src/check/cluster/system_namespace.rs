@@ -1,5 +1,7 @@
 //! The namespace of the installation.
 
+use autoscaler::findings::reasons::CheckReason;
+
 use crate::check::cluster_objects::ClusterObjects;
 use crate::check::finding::Finding;
 
@@ -7,6 +9,6 @@ pub(super) fn check(cluster: &ClusterObjects) -> Option<Finding> {
     let namespace = cluster.system.found()?;
     namespace.metadata.deletion_timestamp.as_ref()?;
     let problem = "it is being deleted: workloads are woken, and Rouse ends";
-    let fix = "when the deletion has ended, install Rouse again: kubectl apply -k deploy, or the chart";
-    Some(Finding::error(format!("Namespace {}", cluster.system_namespace), "Terminating", problem, fix))
+    let object = format!("Namespace {}", cluster.system_namespace);
+    Some(Finding::error(object, CheckReason::Terminating, problem))
 }

@@ -1,5 +1,7 @@
 //! Versions: whether Rouse runs on the cluster, and whether its parts have one version.
 
+use autoscaler::findings::reasons::CheckReason;
+
 use crate::check::cluster_objects::{ClusterObjects, DEPLOYMENTS};
 use crate::check::cluster_version::ClusterVersion;
 use crate::check::finding::Finding;
@@ -12,12 +14,7 @@ pub(super) fn check(cluster: &ClusterObjects) -> Option<Finding> {
     (version < OLDEST).then(|| {
         let problem =
             format!("the API server is {}.{}, and Rouse needs 1.33 or newer", version.major, version.minor);
-        Finding::error(
-            "cluster",
-            "OldCluster",
-            problem,
-            "upgrade the cluster; see docs/howto/operate/install.md",
-        )
+        Finding::error("cluster", CheckReason::OldCluster, problem)
     })
 }
 
@@ -29,6 +26,5 @@ pub(super) fn skew(cluster: &ClusterObjects) -> Option<Finding> {
     let (other, other_tag) = tags.iter().find(|(_, it)| *it != tag)?;
     let object = format!("Deployment {}/{other}", cluster.system_namespace);
     let problem = format!("its image has tag {other_tag}, and the image of {first} has {tag}");
-    let fix = "give all parts the images of one version: kubectl apply -k deploy, or upgrade the chart";
-    Some(Finding::warning(object, "VersionSkew", problem, fix))
+    Some(Finding::warning(object, CheckReason::VersionSkew, problem))
 }

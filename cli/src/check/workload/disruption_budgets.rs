@@ -2,6 +2,7 @@
 //!
 //! The drain of a node then waits until the workload is larger, or at zero.
 
+use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
@@ -9,8 +10,6 @@ use kube::ResourceExt;
 use crate::check::finding::Finding;
 use crate::check::selection::matches;
 use crate::check::workload_objects::WorkloadObjects;
-
-const REASON: &str = "EvictionBlocked";
 
 pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
     let labels = workload.pod_labels()?;
@@ -25,10 +24,8 @@ pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
         "with {bound} no pod can be evicted while {} has {pods}, so the drain of a node waits for another size",
         workload.target_name()
     );
-    let fix = "set maxUnavailable: 1 instead: with one pod left, activators hold the requests until the next \
-               one is ready";
     let object = format!("PodDisruptionBudget {}/{}", workload.key.namespace, budget.name_any());
-    Some(Finding::warning(object, REASON, problem, fix))
+    Some(Finding::warning(object, CheckReason::EvictionBlocked, problem))
 }
 
 /// Without an own bound an HPA has one replica.

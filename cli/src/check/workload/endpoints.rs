@@ -1,10 +1,11 @@
 //! The endpoints of the Service: whether other pods or other writers are among them.
 
 use autoscaler::contract::SLICE_MANAGER;
+use autoscaler::findings::reasons::CheckReason;
+use autoscaler::findings::service::{ServiceFields, foreign_endpoints};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
 
-use super::service::is_attached;
 use crate::check::finding::Finding;
 use crate::check::selection::contains;
 use crate::check::workload_objects::WorkloadObjects;
@@ -17,10 +18,8 @@ const MANAGER_LABEL: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGERS: [&str; 2] = ["endpointslice-controller.k8s.io", SLICE_MANAGER];
 
 pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
-    let is_with_selector =
-        workload.service.found().and_then(|service| service.spec.as_ref()).is_some_and(is_attached);
     // Of a Service without selector, the zero-scaler reports foreign endpoints.
-    if !is_with_selector {
+    if workload.service.found().is_none_or(|service| ServiceFields::of(service).is_managed()) {
         return Vec::new();
     }
     foreign_slice(workload).into_iter().chain(other_target(workload)).collect()
@@ -35,16 +34,9 @@ fn foreign_slice(workload: &WorkloadObjects) -> Option<Finding> {
     let mut foreign = workload.namespace.slices.iter().filter(|slice| is_foreign(slice));
     let slice = foreign.find(|slice| slice.endpoints.iter().flatten().next().is_some())?;
     let namespace = &workload.key.namespace;
-    let problem = format!(
-        "it adds endpoints to Service {service}, and neither Kubernetes nor Rouse wrote it: their requests \
-         bypass Rouse"
-    );
-    let fix = format!(
-        "kubectl --namespace {namespace} delete endpointslice {}, and what writes it",
-        slice.name_any()
-    );
-    let object = format!("EndpointSlice {namespace}/{}", slice.name_any());
-    Some(Finding::error(object, "ForeignEndpoints", problem, fix))
+    let (object, name) = (format!("EndpointSlice {namespace}/{}", slice.name_any()), slice.name_any());
+    let problem = foreign_endpoints(service, &format!("EndpointSlice {name:?}"));
+    Some(Finding::of_problem(object, problem))
 }
 
 fn other_target(workload: &WorkloadObjects) -> Option<Finding> {
@@ -61,6 +53,6 @@ fn other_target(workload: &WorkloadObjects) -> Option<Finding> {
          workload {}",
         workload.key
     );
-    let fix = "give the selector a label that the pods of one of the two alone have";
-    Some(Finding::warning(format!("Service {namespace}/{name}"), "SeveralTargetsSelected", problem, fix))
+    let object = format!("Service {namespace}/{name}");
+    Some(Finding::warning(object, CheckReason::SeveralTargetsSelected, problem))
 }

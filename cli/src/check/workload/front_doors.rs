@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use autoscaler::api::targets_sidecar;
 use autoscaler::contract::private_name::private_name;
+use autoscaler::findings::hpa::named_service;
+use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::service::port_text;
-use super::workload_list::service_of_metric;
 use crate::check::finding::Finding;
 use crate::check::front_door::{Backend, FrontDoor};
 use crate::check::namespace_objects::named;
@@ -82,14 +83,15 @@ fn other_service(
             backend.service,
             workload.target_name()
         );
-        Finding::warning(&door.object, "ActivatorBypassed", problem, format!("name Service {service}"))
+        Finding::warning(&door.object, CheckReason::ActivatorBypassed, problem)
+            .with_fix(format!("name Service {service}"))
     })
 }
 
 fn belongs_to_a_workload(workload: &WorkloadObjects, service: &str) -> bool {
     let namespace = &workload.namespace;
     let of_autoscalers = namespace.autoscalers.iter().any(|it| it.spec.service == service);
-    of_autoscalers || namespace.hpas.iter().any(|hpa| service_of_metric(hpa).as_deref() == Some(service))
+    of_autoscalers || namespace.hpas.iter().any(|hpa| named_service(hpa, false).as_deref() == Some(service))
 }
 
 fn bypassing(service: &str, door: &FrontDoor, backend: &Backend) -> Finding {
@@ -98,8 +100,8 @@ fn bypassing(service: &str, door: &FrontDoor, backend: &Backend) -> Finding {
          requests do not wake the workload",
         backend.service
     );
-    let fix = format!("name Service {service}");
-    Finding::error(&door.object, "ActivatorBypassed", problem, fix)
+    let finding = Finding::error(&door.object, CheckReason::ActivatorBypassed, problem);
+    finding.with_fix(format!("name Service {service}"))
 }
 
 fn missing_port(spec: &ServiceSpec, service: &str, door: &FrontDoor, backend: &Backend) -> Option<Finding> {
@@ -109,7 +111,7 @@ fn missing_port(spec: &ServiceSpec, service: &str, door: &FrontDoor, backend: &B
         let problem = format!("it leads to port {}, which Service {service} does not have", port_text(port));
         let has: Vec<String> = ports.iter().map(|it| it.port.to_string()).collect();
         let fix = format!("name a port of the Service, which has {}", has.join(", "));
-        Finding::error(&door.object, "ServicePortNotFound", problem, fix)
+        Finding::error(&door.object, CheckReason::ServicePortNotFound, problem).with_fix(fix)
     })
 }
 
@@ -132,7 +134,6 @@ fn short_timeout(
         let problem = format!(
             "{setting} is {length:?}: a request to {service} at zero fails if its pod takes longer to start"
         );
-        let fix = format!("set it to {WAKE:?} or more");
-        Finding::warning(&door.object, "TimeoutBelowWake", problem, fix)
+        Finding::warning(&door.object, CheckReason::TimeoutBelowWake, problem)
     })
 }

@@ -1,5 +1,7 @@
 //! A learned target that does not change any more.
 
+use autoscaler::findings::reasons::CheckReason;
+
 use crate::check::finding::Finding;
 use crate::check::workload_objects::WorkloadObjects;
 
@@ -10,7 +12,8 @@ pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
     let fix = fix(reason)?;
     let evidence = learning.message.as_deref().unwrap_or("no evidence yet");
     let problem = format!("the learned target is {phase}: {evidence}");
-    Some(Finding::warning(format!("PodAutoscaler {}", workload.key), "TargetFrozen", problem, fix))
+    let object = format!("PodAutoscaler {}", workload.key);
+    Some(Finding::warning(object, CheckReason::TargetFrozen, problem).with_fix(fix))
 }
 
 /// `None` where nothing is wrong: without a sidecar nothing is learned, as documented.
@@ -34,6 +37,6 @@ fn fix(reason: &str) -> Option<&'static str> {
             "fewer requests at a time do not make responses faster; raise the target, or set learn-target: \
              \"Off\""
         }
-        _ => "see docs/design/learned-target.md",
+        _ => CheckReason::TargetFrozen.fix(),
     })
 }

@@ -5,6 +5,7 @@
 
 use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::contract::{PROTOCOL, QUEUE_PROXY, QUEUE_PROXY_ADMIN_PORT_NAME, QUEUE_PROXY_STATS_PORT_NAME};
+use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
@@ -34,7 +35,10 @@ fn statistics(workload: &WorkloadObjects) -> Option<Finding> {
              {port}: there is no metric, and HPAs keep their sizes",
             workload.target_name()
         );
-        return Some(Finding::error(object(workload, policy), "StatisticsBlocked", problem, fix(ports)));
+        return Some(
+            Finding::error(object(workload, policy), CheckReason::StatisticsBlocked, problem)
+                .with_fix(fix(ports)),
+        );
     }
     let policy = blocking(workload, collectors, port, name, "UDP")?;
     let problem = format!(
@@ -42,7 +46,8 @@ fn statistics(workload: &WorkloadObjects) -> Option<Finding> {
          {port}: it reads them by HTTP, which costs more",
         workload.target_name()
     );
-    Some(Finding::warning(object(workload, policy), "DatagramsBlocked", problem, fix(ports)))
+    let object = object(workload, policy);
+    Some(Finding::warning(object, CheckReason::DatagramsBlocked, problem).with_fix(fix(ports)))
 }
 
 fn requests(workload: &WorkloadObjects) -> Option<Finding> {
@@ -93,7 +98,7 @@ fn blocked_requests(workload: &WorkloadObjects, port: u16, name: Option<&str>, f
          held requests fail",
         workload.target_name()
     );
-    Some(Finding::error(object(workload, policy), "RequestsBlocked", problem, fix))
+    Some(Finding::error(object(workload, policy), CheckReason::RequestsBlocked, problem).with_fix(fix))
 }
 
 /// The policy that keeps one of these peers from a port.

@@ -1,8 +1,9 @@
 //! Ports of the sidecar that the app takes without a declaration, and the port of the app.
 
-use autoscaler::api::SidecarConflict;
 use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::contract::{GROUP, QUEUE_PROXY};
+use autoscaler::findings::SidecarConflict;
+use autoscaler::findings::reasons::{CheckReason, Reason};
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
 use crate::check::finding::Finding;
@@ -12,24 +13,15 @@ pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
     let template = workload.template.as_ref().filter(|_| workload.has_sidecar)?;
     let object = workload.target_name();
     let ports = workload.sidecar_ports();
-    let fix = |port: u16| {
-        format!(
-            "annotate the pods with {}: \"PORT\" for another port of the sidecar, or let the app listen on another \
-             port than {port}, and declare that one first (or name it in the annotation {GROUP}/app-port of the \
-             pods)",
-            ports.annotation_of(port)
-        )
-    };
     if let Some(port) = invalid(template) {
         let problem = format!(
             "annotation app-port of its pods is {port:?}, which is not a port, so the sidecar does not start"
         );
-        let fix = format!("set {GROUP}/app-port to the number of the port on which the app listens");
-        return Some(Finding::error(object, "InvalidAppPort", problem, fix));
+        return Some(Finding::error(object, CheckReason::InvalidAppPort, problem));
     }
     if let Some(port) = annotated(template, ports) {
         let problem = format!("annotation app-port is {port}, a port of the sidecar itself");
-        return Some(Finding::error(object, "AppPortTaken", problem, fix(port)));
+        return Some(Finding::error(object, Reason::AppPortTaken, problem));
     }
     if SidecarConflict::all(template).iter().any(|conflict| matches!(conflict, SidecarConflict::Port { .. }))
     {
@@ -39,11 +31,12 @@ pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
     let apps = template.spec.iter().flat_map(|spec| &spec.containers).filter(|it| it.name != QUEUE_PROXY);
     let (container, port) = apps.filter_map(|app| Some((app, mentioned(app, ports)?))).next()?;
     let problem = format!(
-        "container {} has {port} in its arguments or environment; the sidecar listens on that port in the \
-         same pod",
-        container.name
+        "container {} has {port} in its arguments or environment; the sidecar listens on that port in the same pod \
+         (annotation {})",
+        container.name,
+        ports.annotation_of(port)
     );
-    Some(Finding::warning(object, "AppPortTaken", problem, fix(port)))
+    Some(Finding::warning(object, Reason::AppPortTaken, problem))
 }
 
 fn annotation(template: &PodTemplateSpec) -> Option<&str> {

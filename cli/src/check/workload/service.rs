@@ -1,8 +1,9 @@
 //! The Service: whether its requests reach the workload's pods by way of Rouse.
 
 use autoscaler::api::targets_sidecar;
-use autoscaler::contract::QUEUE_PROXY;
-use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
+use autoscaler::findings::reasons::CheckReason;
+use autoscaler::findings::service::{ServiceFields, not_found, other_targets};
+use k8s_openapi::api::core::v1::ServiceSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::check::fetched::Fetched;
@@ -10,43 +11,40 @@ use crate::check::finding::Finding;
 use crate::check::selection::contains;
 use crate::check::workload_objects::WorkloadObjects;
 
-pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
-    let Some(name) = &workload.service_name else { return Vec::new() };
+/// What the zero-scaler reports of it.
+pub(super) fn unusable(workload: &WorkloadObjects) -> Option<Finding> {
+    let name = workload.service_name.as_ref()?;
     let object = format!("Service {}/{name}", workload.key.namespace);
-    let spec = match &workload.service {
-        Fetched::Found(service) => service.spec.clone().unwrap_or_default(),
-        Fetched::NotFound => {
-            let fix = "create it, or correct the Service that the HPA's metric names";
-            return vec![Finding::error(object, "ServiceNotFound", "it does not exist", fix)];
-        }
-        Fetched::Unreadable(_) => return Vec::new(),
+    let service = match &workload.service {
+        Fetched::Found(service) => ServiceFields::of(service),
+        Fetched::NotFound => return Some(Finding::of_problem(object, not_found(name))),
+        Fetched::Unreadable(_) => return None,
     };
-    if spec.cluster_ip.as_deref() == Some("None") {
-        let problem = "it is headless: its clients select pods by DNS and reach no activator";
-        let fix = "use a Service with a cluster IP; clusterIP cannot be changed, so delete it and create it \
-                   without clusterIP: None";
-        return vec![Finding::error(object, "ServiceIsHeadless", problem, fix)];
+    let traffic = workload.sidecar_ports().traffic;
+    let unusable = service.unroutable(workload.has_sidecar);
+    let problem = unusable.or_else(|| service.without_port(traffic).filter(|_| workload.has_sidecar));
+    if let Some(problem) = problem {
+        return Some(Finding::of_problem(object, problem));
     }
-    if let Some(finding) = unusable(&spec, &object) {
-        return vec![finding];
-    }
-    let mut findings: Vec<Finding> = bypassed(workload, &spec, &object).into_iter().collect();
-    findings.extend(local_traffic(workload, &spec, &object));
-    findings.extend(other_pods(workload, &spec, &object));
-    findings.extend(selecting_plain_pods(workload, &spec, &object));
-    findings
+    let past: Vec<i32> = service
+        .tcp_ports()
+        .filter(|port| workload.has_sidecar && !service.is_managed() && !targets_sidecar(port, traffic))
+        .map(|port| port.port)
+        .collect();
+    let bypassed = (!past.is_empty()).then(|| other_targets(&past, false));
+    let blocking = service.keeps_above_zero().filter(|_| workload.goes_to_zero());
+    // With another port in the sidecar the workload is scaled.
+    bypassed.or(blocking).map(|problem| Finding::of_problem(object, problem).as_warning())
 }
 
-/// What no activator can serve.
-fn unusable(spec: &ServiceSpec, object: &str) -> Option<Finding> {
-    if spec.type_.as_deref() == Some("ExternalName") {
-        let problem = "it has type ExternalName, so its clients reach neither pods nor activators";
-        return Some(Finding::error(object, "ServiceIsExternal", problem, "use type ClusterIP"));
-    }
-    (!spec.ports.iter().flatten().any(is_tcp)).then(|| {
-        let problem = "it has no TCP port, and Rouse serves no other protocol";
-        Finding::error(object, "ServiceHasNoPort", problem, "add a TCP port with targetPort: queue-proxy")
-    })
+pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
+    let (Some(name), Some(service)) = (&workload.service_name, workload.service.found()) else {
+        return Vec::new();
+    };
+    let object = format!("Service {}/{name}", workload.key.namespace);
+    let spec = service.spec.clone().unwrap_or_default();
+    let local = local_traffic(workload, &spec, &object);
+    local.into_iter().chain(other_pods(workload, &spec, &object)).collect()
 }
 
 /// Activators run on few nodes.
@@ -55,34 +53,8 @@ fn local_traffic(workload: &WorkloadObjects, spec: &ServiceSpec, object: &str) -
     (is_local && workload.goes_to_zero()).then(|| {
         let problem = "externalTrafficPolicy: Local drops requests at nodes without an activator while the \
                        workload is at zero";
-        Finding::warning(
-            object,
-            "ExternalTrafficPolicyLocal",
-            problem,
-            "set externalTrafficPolicy to Cluster",
-        )
+        Finding::warning(object, CheckReason::ExternalTrafficPolicyLocal, problem)
     })
-}
-
-/// Ports of an attached Service that lead past the sidecar.
-fn bypassed(workload: &WorkloadObjects, spec: &ServiceSpec, object: &str) -> Option<Finding> {
-    if !workload.has_sidecar || !is_attached(spec) {
-        return None;
-    }
-    let ports: Vec<&ServicePort> = spec.ports.iter().flatten().filter(|port| is_tcp(port)).collect();
-    let past: Vec<&&ServicePort> =
-        ports.iter().filter(|port| !targets_sidecar(port, workload.sidecar_ports().traffic)).collect();
-    let first = past.first()?;
-    let problem = format!(
-        "port {} has targetPort {}, which leads past the sidecar: its requests are not counted, and refused \
-         at zero",
-        first.port,
-        target_port(first)
-    );
-    let fix = format!("set targetPort of the port to {QUEUE_PROXY}");
-    let finding = Finding::error(object, "SidecarBypassed", problem, fix);
-    // With another port in the sidecar the workload is scaled.
-    Some(if past.len() < ports.len() { finding.as_warning() } else { finding })
 }
 
 fn other_pods(workload: &WorkloadObjects, spec: &ServiceSpec, object: &str) -> Option<Finding> {
@@ -95,32 +67,8 @@ fn other_pods(workload: &WorkloadObjects, spec: &ServiceSpec, object: &str) -> O
             labels.join(","),
             workload.target_name()
         );
-        let fix = "give the selector labels of the pod template, or correct the Service that the HPA's \
-                   metric names";
-        Finding::error(object, "ServiceSelectsOtherPods", problem, fix)
+        Finding::error(object, CheckReason::ServiceSelectsOtherPods, problem)
     })
-}
-
-fn selecting_plain_pods(workload: &WorkloadObjects, spec: &ServiceSpec, object: &str) -> Option<Finding> {
-    (!workload.has_sidecar && is_attached(spec)).then(|| {
-        let problem = "the pods have no sidecar, and it selects them, so requests bypass the activators and \
-                       are not counted";
-        let fix = "remove its selector (Rouse then writes its endpoints), or set the annotation sidecar to \
-                   \"true\"";
-        Finding::error(object, "ServiceHasSelector", problem, fix)
-    })
-}
-
-pub(super) fn is_attached(spec: &ServiceSpec) -> bool {
-    spec.selector.as_ref().is_some_and(|selector| !selector.is_empty())
-}
-
-fn is_tcp(port: &ServicePort) -> bool {
-    port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP")
-}
-
-fn target_port(port: &ServicePort) -> String {
-    port.target_port.as_ref().map_or_else(|| port.port.to_string(), port_text)
 }
 
 /// The name or number of a port.

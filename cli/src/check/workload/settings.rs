@@ -2,6 +2,7 @@
 //! are checked by the zero-scaler, which reports them as conditions.
 
 use autoscaler::contract::GROUP;
+use autoscaler::findings::reasons::CheckReason;
 use autoscaler::settings::reference;
 use kube::ResourceExt;
 
@@ -81,9 +82,7 @@ fn finding(object: &str, key: &str, name: &str, place: Place) -> Finding {
         (false, true) => "the pod template",
         (false, false) => {
             let problem = format!("Rouse has no annotation {key}, so it has no effect");
-            let fix =
-                "correct its name (docs/reference/annotations.md and docs/reference/pods.md), or remove it";
-            return Finding::warning(object, "UnknownAnnotation", problem, fix);
+            return Finding::warning(object, CheckReason::UnknownAnnotation, problem);
         }
     };
     let here = match place {
@@ -93,7 +92,8 @@ fn finding(object: &str, key: &str, name: &str, place: Place) -> Finding {
         Place::Target => "a Deployment itself",
     };
     let problem = format!("annotation {key} has no effect on {here}");
-    Finding::warning(object, "MisplacedAnnotation", problem, format!("move it to {read_on}"))
+    let finding = Finding::warning(object, CheckReason::MisplacedAnnotation, problem);
+    finding.with_fix(format!("move it to {read_on}"))
 }
 
 fn is_of_workload(name: &str) -> bool {

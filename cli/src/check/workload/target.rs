@@ -1,9 +1,9 @@
 //! The scale target: whether it exists, its pods are created, and Rouse alone scales it.
 
+use autoscaler::api::Scaler;
+use autoscaler::findings::reasons::{CheckReason, Reason};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::events::v1::Event;
-
-use autoscaler::api::Scaler;
 
 use crate::check::deployment_conditions::creation_failure;
 use crate::check::finding::Finding;
@@ -14,7 +14,7 @@ const RECENT: i64 = 600;
 
 pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     if workload.namespace.lacks(&workload.target) {
-        return vec![absent(workload)];
+        return Vec::new();
     }
     let deployment = workload.deployment();
     let mut findings: Vec<Finding> = terminating(workload).into_iter().collect();
@@ -28,16 +28,17 @@ pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
 fn terminating(workload: &WorkloadObjects) -> Option<Finding> {
     workload.namespace.object.found()?.metadata.deletion_timestamp.as_ref()?;
     let problem = "it is being deleted: no pods can be created, and its workloads are not woken";
-    let fix =
-        "if the deletion does not end, remove what its conditions name; then create the namespace again";
-    Some(Finding::error(format!("Namespace {}", workload.namespace.name), "Terminating", problem, fix))
+    let object = format!("Namespace {}", workload.namespace.name);
+    Some(Finding::error(object, CheckReason::NamespaceTerminating, problem))
 }
 
-fn absent(workload: &WorkloadObjects) -> Finding {
-    let kind = if workload.hpa.is_some() { "HorizontalPodAutoscaler" } else { "PodAutoscaler" };
-    let problem = format!("scaleTargetRef names {}, which does not exist", workload.target_name());
-    let fix = "create it, or correct scaleTargetRef";
-    Finding::error(format!("{kind} {}", workload.key), "TargetNotFound", problem, fix)
+/// What the zero-scaler reports of it.
+pub(super) fn absent(workload: &WorkloadObjects) -> Option<Finding> {
+    workload.namespace.lacks(&workload.target).then(|| {
+        let kind = if workload.hpa.is_some() { "HorizontalPodAutoscaler" } else { "PodAutoscaler" };
+        let problem = format!("{} not found", workload.target_name());
+        Finding::error(format!("{kind} {}", workload.key), Reason::TargetNotFound, problem)
+    })
 }
 
 /// A Deployment has a condition. Of a StatefulSet there are events alone.
@@ -52,9 +53,7 @@ fn not_created(workload: &WorkloadObjects, deployment: Option<&Deployment>) -> O
         }
     };
     let problem = format!("its pods cannot be created: {message}");
-    let fix = "correct what the message names: a ResourceQuota, a LimitRange, the level of Pod Security, a \
-               ServiceAccount, or an admission webhook; the sidecar counts for each of them";
-    Some(Finding::error(workload.target_name(), "PodsNotCreated", problem, fix))
+    Some(Finding::error(workload.target_name(), CheckReason::PodsNotCreated, problem))
 }
 
 /// In Unix seconds. Controllers write events in two forms.
@@ -68,12 +67,7 @@ fn paused(workload: &WorkloadObjects, deployment: &Deployment) -> Option<Finding
     deployment.spec.paused.unwrap_or(false).then(|| {
         let problem = "its rollout is paused, so changes of its template, such as the sidecar's label, do \
                        not reach pods";
-        let fix = format!(
-            "kubectl --namespace {} rollout resume {}",
-            workload.key.namespace,
-            workload.target_argument()
-        );
-        Finding::warning(workload.target_name(), "RolloutPaused", problem, fix)
+        Finding::warning(workload.target_name(), CheckReason::RolloutPaused, problem)
     })
 }
 
@@ -84,7 +78,6 @@ fn scaled_by_others(workload: &WorkloadObjects) -> Option<Finding> {
     let other = others.find(|it| it.object.starts_with("Rollout ") || workload.scaler() != Scaler::Other)?;
     workload.other_hpas.is_empty().then(|| {
         let problem = format!("{} writes its size too, so each reverts the other's", other.object);
-        let fix = format!("delete {}, or the HPA or PodAutoscaler {}", other.object, workload.key);
-        Finding::error(workload.target_name(), "ScaleConflict", problem, fix)
+        Finding::error(workload.target_name(), Reason::ScaleConflict, problem)
     })
 }

@@ -1,11 +1,12 @@
 //! The workloads among the objects of a namespace.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::{Metric, PodAutoscaler, Scaler};
-use autoscaler::contract::{GROUP, METRIC_DESIRED, SERVICE, SERVICE_SELECTOR};
+use autoscaler::contract::GROUP;
+use autoscaler::findings::hpa::named_service;
 use autoscaler::settings::{AutoscalerConfig, SidecarMode};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
@@ -22,7 +23,7 @@ const SIDECAR: &str = "sidecar";
 pub fn workloads_of(objects: &Arc<NamespaceObjects>, shared: &Arc<SharedFacts>) -> Vec<WorkloadObjects> {
     let of_autoscalers = objects.autoscalers.iter().map(ResourceExt::name_any);
     let of_hpas =
-        objects.hpas.iter().filter(|hpa| service_of_metric(hpa).is_some()).map(ResourceExt::name_any);
+        objects.hpas.iter().filter(|hpa| named_service(hpa, false).is_some()).map(ResourceExt::name_any);
     let names: BTreeSet<String> = of_autoscalers.chain(of_hpas).collect();
     names.into_iter().filter_map(|name| workload(objects, shared, name)).collect()
 }
@@ -40,7 +41,7 @@ fn workload(
     let found = objects.target(&target);
     let service_name = autoscaler
         .map(|it| it.spec.service.clone())
-        .or_else(|| service_of_metric(hpa?))
+        .or_else(|| named_service(hpa?, false))
         .filter(|it| !it.is_empty());
     let service = match (&service_name, &objects.services) {
         (Some(name), Some(services)) => {
@@ -73,7 +74,7 @@ fn workload(
 }
 
 /// Reason and note of the zero-scaler's last warning about an HPA.
-fn hpa_warning(objects: &NamespaceObjects, hpa: &str) -> Option<(String, String)> {
+pub(super) fn hpa_warning(objects: &NamespaceObjects, hpa: &str) -> Option<(String, String)> {
     let last = objects.last_warning("HorizontalPodAutoscaler", hpa, "zero-scaler")?;
     Some((last.reason.clone()?, last.note.clone()?))
 }
@@ -81,24 +82,6 @@ fn hpa_warning(objects: &NamespaceObjects, hpa: &str) -> Option<(String, String)
 /// Kind and name of an HPA's target.
 pub(super) fn target_of(hpa: &HorizontalPodAutoscaler) -> (String, String) {
     (hpa.spec.scale_target_ref.kind.clone(), hpa.spec.scale_target_ref.name.clone())
-}
-
-/// The Service of an HPA with a metric of Rouse, empty if the metric names none; `None` for other
-/// HPAs.
-pub(super) fn service_of_metric(hpa: &HorizontalPodAutoscaler) -> Option<String> {
-    if let Some(service) = hpa.annotations().get(SERVICE) {
-        return Some(service.clone());
-    }
-    let external = hpa.spec.metrics.iter().flatten().filter_map(|metric| metric.external.as_ref());
-    external.into_iter().find_map(|source| {
-        let name = source.metric.name.as_str();
-        let labels: Option<&BTreeMap<String, String>> =
-            source.metric.selector.as_ref().and_then(|selector| selector.match_labels.as_ref());
-        let service = labels.and_then(|labels| labels.get(SERVICE_SELECTOR));
-        let is_rouse = name == METRIC_DESIRED
-            || name.parse::<autoscaler::api::MetricName>().is_ok() && (service.is_some() || labels.is_none());
-        is_rouse.then(|| service.cloned().unwrap_or_default())
-    })
 }
 
 /// The Metric has the value in effect. Without one, the spec and annotations do.

@@ -1,15 +1,16 @@
-//! The page of conditions and events.
+//! The page of conditions and events, and of findings.
 
 use std::fmt::Write as _;
 
-use autoscaler::api::reasons::{ReasonDescription, describe};
+use autoscaler::findings::reasons::{CheckReason, Reason, ReasonDescription};
 
 use super::table::cell;
 
 const HEAD: &str = "\
 # Conditions and events
 
-On this page you find every reason of a condition or an event, with its meaning and its fix.
+On this page you find every reason of a condition, an event or a finding of `kubectl rouse check`,
+with its meaning and its fix.
 
 <!-- Generated from the code: make reference. -->
 
@@ -34,19 +35,36 @@ that is not followed, `kubectl describe hpa NAME` shows them.
 | `ActivatorEndpointsPopulated` | activators are in the Service's endpoints |
 ";
 
+/// What is before the findings of `check`.
+const FINDINGS: &str = "
+## Findings of kubectl rouse check
+
+[`kubectl rouse check`](kubectl-rouse.md#check) shows conditions with the fixes above. These are its
+own findings, about what no part of Rouse in the cluster sees. `NAMESPACE` and `NAME` are those of
+the object, `TARGET` is the workload's, such as `deployment/web`; `check` prints the real ones.
+
+";
+
 /// The page.
 pub(super) fn render() -> String {
-    let (to_fix, normal): (Vec<_>, Vec<_>) =
-        describe().into_iter().partition(|reason| !reason.fix.is_empty());
+    let of_conditions = Reason::ALL.iter().map(|reason| reason.description());
+    let (to_fix, normal): (Vec<_>, Vec<_>) = of_conditions.partition(|reason| !reason.fix.is_empty());
     let mut page = HEAD.to_owned();
-    page.push_str("\n## Reasons with a fix\n\n| Reason | Meaning | Fix | Where |\n|---|---|---|---|\n");
-    for ReasonDescription { reason, place, meaning, fix } in to_fix {
-        // Writing to a String cannot fail.
-        let _ = writeln!(page, "| `{reason}` | {} | {} | {} |", cell(meaning), cell(fix), cell(place));
-    }
+    page.push_str("\n## Reasons with a fix\n\n");
+    with_fixes(&mut page, "Where", to_fix);
     page.push_str("\n## Other reasons\n\n| Reason | Meaning | Where |\n|---|---|---|\n");
     for ReasonDescription { reason, place, meaning, .. } in normal {
+        // Writing to a String cannot fail.
         let _ = writeln!(page, "| `{reason}` | {} | {} |", cell(meaning), cell(place));
     }
+    page.push_str(FINDINGS);
+    with_fixes(&mut page, "Object", CheckReason::ALL.iter().map(|reason| reason.description()));
     page
+}
+
+fn with_fixes(page: &mut String, place: &str, rows: impl IntoIterator<Item = ReasonDescription>) {
+    let _ = writeln!(page, "| Reason | Meaning | Fix | {place} |\n|---|---|---|---|");
+    for ReasonDescription { reason, place, meaning, fix } in rows {
+        let _ = writeln!(page, "| `{reason}` | {} | {} | {} |", cell(meaning), cell(fix), cell(place));
+    }
 }

@@ -7,12 +7,11 @@
 use autoscaler::Protocol;
 use autoscaler::api::condition;
 use autoscaler::contract::{CONTAINER_CONCURRENCY, NO_WAKE, QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::findings::sidecar::Sidecar;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::decide::allowed;
 use super::observe::ObservedWorkload;
-use crate::cache::cached_target::sidecar::Sidecar;
-use crate::controllers::blocking_condition::blocking_condition;
 use crate::controllers::serverless_service::READY;
 use crate::kubernetes::conditions::ConditionContent;
 use crate::kubernetes::reasons::Reason;
@@ -43,8 +42,9 @@ pub(super) fn bad_settings(observed: &ObservedWorkload) -> impl Iterator<Item = 
 pub(super) fn advice(observed: &ObservedWorkload) -> Option<(Reason, String)> {
     service_warning(observed)
         .or_else(|| {
-            let blocking = blocking_condition(observed.service.as_ref()?).filter(|_| allowed(observed))?;
-            Some((blocking.reason, blocking.message.to_owned()))
+            let service = observed.service.as_ref().filter(|_| allowed(observed))?;
+            let problem = service.fields().keeps_above_zero()?;
+            Some((problem.reason, problem.message()))
         })
         .or_else(|| Some((Reason::ContainerConcurrencyMismatch, concurrency_mismatch(observed)?)))
         .or_else(|| Some((Reason::NoWakeMismatch, no_wake_mismatch(observed)?)))
@@ -61,7 +61,8 @@ fn service_warning(observed: &ObservedWorkload) -> Option<(Reason, String)> {
 
 fn sidecar_conflict(observed: &ObservedWorkload) -> Option<(Reason, String)> {
     let Some(Sidecar::Configured { conflict: Some(conflict), .. }) = &observed.sidecar else { return None };
-    Some((conflict.reason(), format!("{}; {}", conflict.problem(), conflict.fix())))
+    let problem = conflict.problem();
+    Some((problem.reason, problem.message()))
 }
 
 /// The default number as a target port, where pods have chosen another one.

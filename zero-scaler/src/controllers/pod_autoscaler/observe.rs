@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use autoscaler::api::{
     PodAutoscaler, PortLease, Scaler, ServerlessService, SksMode, StartFailure, condition,
 };
+use autoscaler::findings::Problem;
+use autoscaler::findings::hpa::HpaAcceptance;
+use autoscaler::findings::sidecar::Sidecar;
 use autoscaler::settings::{ScheduledMinimum, SettingError, Settings, SidecarMode};
 use autoscaler::{Decision, Key};
 use k8s_openapi::Resource;
@@ -20,13 +23,11 @@ use crate::activators::path_probe::ProbedAddress;
 use crate::activators::path_verification::{PathError, PathVerification, VerificationRequest};
 use crate::cache::cached_target::footprint::PodFootprint;
 use crate::cache::cached_target::scale::Scale;
-use crate::cache::cached_target::sidecar::Sidecar;
 use crate::cache::cluster_cache::CollectedMetric;
 use crate::cache::service::Service;
 use crate::clock::now;
-use crate::controllers::blocking_condition::blocking_condition;
 use crate::controllers::context::Context;
-use crate::controllers::hpa::{HpaAcceptance, HpaProblem, evaluate};
+use crate::controllers::hpa::evaluate;
 use crate::controllers::ownership::other_owner_of_target;
 use crate::controllers::serverless_service::{ACTIVATORS_POPULATED, READY};
 use crate::kubernetes::conditions;
@@ -44,14 +45,14 @@ pub(super) const POLL_EVERY: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(super) enum HpaState {
     /// It is followed. Carries advice.
-    Accepted(Vec<HpaProblem>),
+    Accepted(Vec<Problem>),
     /// It cannot be followed; the PodAutoscaler keeps the spec from before.
-    Rejected(HpaProblem),
+    Rejected(Problem),
     /// The workload needs one and has none.
-    Missing(HpaProblem),
+    Missing(Problem),
     /// It has no metric of Rouse, or it is deleted and garbage collection will delete the
     /// PodAutoscaler.
-    Inactive(HpaProblem),
+    Inactive(Problem),
 }
 
 /// The state of one workload.
@@ -279,8 +280,8 @@ fn verification_request(
         .service
         .as_ref()
         .ok_or_else(|| PathError::NoService(observed.autoscaler.spec.service.clone()))?;
-    if let Some(blocking) = blocking_condition(service) {
-        return Err(PathError::Blocked(blocking.message));
+    if let Some(problem) = service.fields().keeps_above_zero() {
+        return Err(PathError::Blocked(problem.message()));
     }
     let ips = service.addresses();
     if ips.is_empty() {
@@ -323,14 +324,12 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaSt
         Scaler::Hpa | Scaler::Other => {}
     }
     if let Some(error) = context.cache.hpa_error(key) {
-        let message =
-            format!("the HPA of this name cannot be decoded: {error}; correct it, or upgrade Rouse");
-        return Some(HpaState::Rejected(HpaProblem::new(Reason::HPAUndecodable, message)));
+        let problem = format!("the HPA of this name cannot be decoded: {error}");
+        return Some(HpaState::Rejected(Problem::with_usual_fix(Reason::HPAUndecodable, problem)));
     }
     let Some(hpa) = context.cache.hpa(key) else {
-        let message =
-            "no HPA of this name exists to write sizes above 0; create one, or set spec.scaler to Direct";
-        let problem = HpaProblem::new(Reason::HPANotFound, message);
+        let problem = "no HPA of this name exists to write sizes above 0";
+        let problem = Problem::with_usual_fix(Reason::HPANotFound, problem);
         return Some(if is_of_hpa(autoscaler) {
             HpaState::Inactive(problem)
         } else {
@@ -340,9 +339,9 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaSt
     Some(match evaluate(key, &hpa, context) {
         HpaAcceptance::Accepted(accepted) => HpaState::Accepted(accepted.advice),
         HpaAcceptance::Rejected(problem) => HpaState::Rejected(problem),
-        HpaAcceptance::Foreign => HpaState::Inactive(HpaProblem::new(
+        HpaAcceptance::Foreign => HpaState::Inactive(Problem::with_usual_fix(
             Reason::NoMetric,
-            "the HPA of this name has no metric of Rouse; add one, annotate it with metric: none, or delete the PodAutoscaler",
+            "the HPA of this name has no metric of Rouse",
         )),
     })
 }

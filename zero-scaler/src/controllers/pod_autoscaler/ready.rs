@@ -1,13 +1,13 @@
 //! The condition Ready: requests of the workload are served, at zero by activators that hold them.
 
 use autoscaler::api::{SelectorSource, condition};
-use autoscaler::contract::{INJECT_LABEL, PROTOCOL};
+use autoscaler::contract::PROTOCOL;
+use autoscaler::findings::sidecar::{self, Sidecar};
 use autoscaler::scaling::scale_to_zero::ActivePhase;
 
 use super::decide::Plan;
 use super::observe::{HpaState, ObservedWorkload};
 use super::scale_write::ScaleWriteResult;
-use crate::cache::cached_target::sidecar::Sidecar;
 use crate::controllers::serverless_service;
 use crate::kubernetes::conditions::ConditionContent;
 use crate::kubernetes::reasons::Reason;
@@ -70,10 +70,10 @@ fn target_problem(observed: &ObservedWorkload, plan: &Plan) -> Option<ConditionC
 fn hpa_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
     match observed.hpa.as_ref()? {
         HpaState::Rejected(problem) => {
-            let message = format!("{}; until then the last accepted HPA stays in force", problem.message);
+            let message = format!("{}; until then the last accepted HPA stays in force", problem.message());
             Some(ConditionContent::no(problem.reason, message))
         }
-        HpaState::Missing(problem) => Some(ConditionContent::no(problem.reason, problem.message.clone())),
+        HpaState::Missing(problem) => Some(ConditionContent::no(problem.reason, problem.message())),
         HpaState::Accepted(_) | HpaState::Inactive(_) => None,
     }
 }
@@ -127,19 +127,15 @@ fn selection_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
 }
 
 fn sidecar_missing(observed: &ObservedWorkload) -> Option<String> {
-    if observed.sidecar == Some(Sidecar::Missing) {
-        return Some(format!(
-            "the pods have no sidecar, so their requests are not counted; label the target's pod template with \
-             {INJECT_LABEL}: \"true\""
-        ));
-    }
-    // The template has one, or cannot be read.
-    let Some(UnusablePod::WithoutSidecar(pod)) = &observed.unusable_pod else { return None };
-    Some(format!(
-        "pod {pod} is ready and has no sidecar, so it gets no requests; label the target's pod template with \
-         {INJECT_LABEL}: \"true\", install Rouse's admission policy or webhook for the sidecar, or add the sidecar to \
-         the template; then restart the pods"
-    ))
+    let pod = match (&observed.sidecar, &observed.unusable_pod) {
+        (Some(Sidecar::Missing), _) => None,
+        // The template has one, or cannot be read.
+        (_, Some(UnusablePod::WithoutSidecar(pod))) => Some(pod.as_str()),
+        _ => return None,
+    };
+    let target = &observed.autoscaler.spec.scale_target_ref;
+    let target = format!("{}/{}", target.kind.to_lowercase(), target.name);
+    Some(sidecar::missing(pod).of_target(&observed.key.namespace, &target).message())
 }
 
 /// A Service port with another protocol than the pods' sidecars.

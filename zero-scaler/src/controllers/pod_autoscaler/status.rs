@@ -7,6 +7,7 @@
 use autoscaler::api::{PodAutoscalerStatus, Route, Scaler, ScheduleStatus, StartFailure, condition};
 use autoscaler::contract::NO_METRIC;
 use autoscaler::contract::quantity::{format_milli, milli_from_f64};
+use autoscaler::findings::Problem;
 use autoscaler::routing::sks_mode::SksMode;
 use autoscaler::scaling::scale_to_zero::ActivePhase;
 use autoscaler::scaling::workload_state::WorkloadState;
@@ -19,7 +20,6 @@ use super::scale_write::ScaleWriteResult;
 use super::{degraded, learning, savings, summary};
 use crate::activators::path_verification::PathError;
 use crate::cache::last_activation::ACTIVE;
-use crate::controllers::blocking_condition::blocking_condition;
 use crate::kubernetes::conditions::{self, ConditionContent, INITIALIZED, is_true, set};
 use crate::kubernetes::reasons::Reason;
 use crate::scaling::scale_targets::ScaleError;
@@ -176,8 +176,8 @@ fn activator_in_path(
     match (verification, observed.proxied_since()) {
         (Some(Ok(())), _) => verified(),
         (Some(Err(error)), _) => ConditionContent::no(Reason::NotVerified, error.to_string()),
-        (None, None) => match observed.service.as_deref().and_then(blocking_condition) {
-            Some(blocking) => ConditionContent::no(blocking.reason, blocking.message),
+        (None, None) => match observed.service.as_ref().and_then(|it| it.fields().keeps_above_zero()) {
+            Some(problem) => ConditionContent::no(problem.reason, problem.message()),
             None => ConditionContent::no(Reason::NotProxied, "no activator is in the Service's endpoints"),
         },
         // A verification holds for as long as the activators stay in the endpoints.
@@ -200,12 +200,12 @@ fn pods_can_start(observed: &ObservedWorkload) -> Option<ConditionContent> {
 fn hpa_accepted(observed: &ObservedWorkload) -> Option<ConditionContent> {
     Some(match observed.hpa.as_ref()? {
         HpaState::Rejected(problem) | HpaState::Missing(problem) | HpaState::Inactive(problem) => {
-            ConditionContent::no(problem.reason, problem.message.clone())
+            ConditionContent::no(problem.reason, problem.message())
         }
         HpaState::Accepted(advice) => match advice.first() {
             None => ConditionContent::yes(Reason::Accepted, ""),
             Some(first) => {
-                let messages: Vec<&str> = advice.iter().map(|problem| problem.message.as_str()).collect();
+                let messages: Vec<String> = advice.iter().map(Problem::message).collect();
                 ConditionContent::yes(first.reason, messages.join("; "))
             }
         },

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::ServerlessService;
+use autoscaler::findings::service::foreign_endpoints;
 use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, ResourceExt};
@@ -56,11 +57,7 @@ impl ForeignEndpoints {
             objects.push(format!("Endpoints {service:?}"));
         }
         if !objects.is_empty() {
-            let objects = objects.join(" and ");
-            return Some(format!(
-                "requests of Service {service:?} also go to endpoints that Rouse does not write, past activators \
-                 and perhaps to pods that are gone; delete {objects}"
-            ));
+            return Some(foreign_endpoints(service, &objects.join(" and ")).message());
         }
         let error = self.error.as_ref()?;
         Some(format!(

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure, targets_sidecar};
 use autoscaler::contract::private_name::private_name;
+use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORT, WORKLOAD_LABEL};
+use autoscaler::findings::{Problem, service};
 use autoscaler::routing::port_lease::PortLeaseError;
 use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
@@ -70,13 +72,6 @@ pub(super) struct MissingPort {
     pub(super) pod: String,
 }
 
-/// Why Rouse cannot route the requests of a Service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct UnusableService {
-    pub(super) reason: Reason,
-    pub(super) message: String,
-}
-
 // === impl ObservedService ===
 
 impl ObservedService {
@@ -104,7 +99,7 @@ pub(super) fn observe(
     key: &Key,
     sks: &ServerlessService,
     context: &Context,
-) -> Result<ObservedService, UnusableService> {
+) -> Result<ObservedService, Problem> {
     let service = find(key, sks, context)?;
     let (ports, unleased) = leases(key, sks, &service, context)?;
     let managed = is_managed(&service);
@@ -144,57 +139,35 @@ pub(super) fn observe(
     })
 }
 
-fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Service>, UnusableService> {
-    let unusable = |reason, message| UnusableService { reason, message };
+fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Service>, Problem> {
     let name = &sks.spec.service;
     let service = context
         .cache
         .service(&key.namespace, name)
         .filter(|service| service.metadata.deletion_timestamp.is_none())
-        .ok_or_else(|| {
-            unusable(Reason::ServiceNotFound, format!("Service {name:?} does not exist; create it"))
-        })?;
+        .ok_or_else(|| service::not_found(name))?;
     if let Some(holder) = other_owner_of_service(key, name, context) {
-        let message = format!(
-            "Service {name:?} belongs to workload {:?}; give this workload a Service of its own, delete one of the two, \
-             or annotate one with {GROUP}/reachability: Unreachable",
-            holder.name
+        let problem = format!("Service {name:?} belongs to workload {:?}", holder.name);
+        let fix = format!(
+            "give this workload a Service of its own, delete one of the two, or annotate one with \
+             {GROUP}/reachability: Unreachable"
         );
-        return Err(unusable(Reason::ServiceTaken, message));
+        return Err(Problem::new(Reason::ServiceTaken, problem, fix));
     }
-    let spec = service.spec.as_ref();
-    if spec.and_then(|s| s.type_.as_deref()) == Some("ExternalName") {
-        return Err(unusable(
-            Reason::ServiceIsExternal,
-            format!("Service {name:?} has type ExternalName and no endpoints; use type ClusterIP"),
-        ));
+    let has_sidecar = sks.spec.sidecar.is_required();
+    if let Some(problem) = service.fields().unroutable(has_sidecar) {
+        return Err(problem);
     }
-    if spec.and_then(|s| s.cluster_ip.as_deref()) == Some("None") {
-        let message = format!(
-            "Service {name:?} is headless, so clients select pods by DNS; use a Service with a cluster IP"
+    let selects_by_equality =
+        || Selector::parse(&sks.spec.selector).ok().is_some_and(|it| it.as_labels().is_some());
+    if is_managed(&service) && !selects_by_equality() {
+        let problem = format!("selector {:?} is not label=value", sks.spec.selector);
+        let fix = format!(
+            "annotate the HPA or PodAutoscaler with selector, or give Service {name:?} a selector of its own with \
+             targetPort: {QUEUE_PROXY}{}",
+            if has_sidecar { "" } else { ", and set sidecar to \"true\"" },
         );
-        return Err(unusable(Reason::ServiceIsHeadless, message));
-    }
-    if !is_managed(&service) && !sks.spec.sidecar.is_required() {
-        let message = format!(
-            "Service {name:?} has a selector, so requests bypass the activators; remove the selector, or set sidecar \
-             to \"true\""
-        );
-        return Err(unusable(Reason::ServiceHasSelector, message));
-    }
-    if is_managed(&service)
-        && autoscaler::contract::selector::Selector::parse(&sks.spec.selector)
-            .ok()
-            .and_then(|s| s.as_labels())
-            .is_none()
-    {
-        let message = format!(
-            "selector {:?} is not label=value; annotate the HPA or PodAutoscaler with selector, or give Service \
-             {name:?} a selector of its own with targetPort: {QUEUE_PROXY}{}",
-            sks.spec.selector,
-            if sks.spec.sidecar.is_required() { "" } else { ", and set sidecar to \"true\"" },
-        );
-        return Err(unusable(Reason::SelectorNotEquality, message));
+        return Err(Problem::new(Reason::SelectorNotEquality, problem, fix));
     }
     Ok(service)
 }
@@ -208,16 +181,18 @@ fn own_private_service(
     sks: &ServerlessService,
     name: &str,
     context: &Context,
-) -> Result<Option<Arc<Service>>, UnusableService> {
+) -> Result<Option<Arc<Service>>, Problem> {
     let Some(private) = context.cache.service(&key.namespace, name) else { return Ok(None) };
     if is_private_service(&private) {
         return Ok(Some(private));
     }
-    let message = format!(
-        "Service {name:?} is not Rouse's and has the name of the Service that selects the pods of {service:?}, so the          pods cannot be found; rename it, or give Service {service:?} a selector with targetPort: {QUEUE_PROXY}",
-        service = sks.spec.service
+    let service = &sks.spec.service;
+    let problem = format!(
+        "Service {name:?} is not Rouse's and has the name of the Service that selects the pods of {service:?}, so \
+         the pods cannot be found"
     );
-    Err(UnusableService { reason: Reason::PrivateServiceTaken, message })
+    let fix = format!("rename it, or give Service {service:?} a selector with targetPort: {QUEUE_PROXY}");
+    Err(Problem::new(Reason::PrivateServiceTaken, problem, fix))
 }
 
 /// Whether the zero-scaler wrote a Service: for this workload, or for an earlier owner of the
@@ -236,12 +211,14 @@ fn leases(
     sks: &ServerlessService,
     service: &Service,
     context: &Context,
-) -> Result<(Vec<PortLease>, Option<PortLeaseError>), UnusableService> {
+) -> Result<(Vec<PortLease>, Option<PortLeaseError>), Problem> {
     let ports: Vec<(&ServicePort, u16)> =
         routable_ports(service).filter_map(|port| Some((port, u16::try_from(port.port).ok()?))).collect();
     let wanted: BTreeSet<u16> = ports.iter().map(|(_, number)| *number).collect();
-    if wanted.is_empty() {
-        return Err(without_port(sks, service));
+    if wanted.is_empty()
+        && let Some(problem) = service.fields().without_port(QUEUE_PROXY_PORT)
+    {
+        return Err(problem);
     }
     let uid = sks.metadata.uid.as_deref().unwrap_or_default();
     let is_led_to = |port| context.cache.slices.leads_to(port, key);
@@ -290,21 +267,6 @@ fn missing_port(service: &Service, pods: &[PodEndpoint]) -> Option<MissingPort> 
         let pod = pod.endpoint.addresses.first().cloned().unwrap_or_default();
         Some(MissingPort { service_port: port.port, name, pod })
     })
-}
-
-fn without_port(sks: &ServerlessService, service: &Service) -> UnusableService {
-    let name = &sks.spec.service;
-    if tcp_ports(service).next().is_none() {
-        return UnusableService {
-            reason: Reason::ServiceHasNoPort,
-            message: format!("Service {name:?} has no TCP port; add one"),
-        };
-    }
-    let message = format!(
-        "all ports of Service {name:?} bypass the sidecar, so requests are neither counted nor held; set \
-         targetPort: {QUEUE_PROXY}"
-    );
-    UnusableService { reason: Reason::SidecarBypassed, message }
 }
 
 /// Ports with another target than the sidecar. Kubernetes defaults targetPort to the port, so the

@@ -1,13 +1,13 @@
 //! The status of a Service. Pure: an observation and a path in, a status out.
 
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus, SksMode};
-use autoscaler::contract::QUEUE_PROXY;
+use autoscaler::findings::{Problem, service};
 use autoscaler::routing::port_lease::PortLeaseError;
 
 use super::condition_types::{ACTIVATORS_POPULATED, ENDPOINTS_POPULATED, READY};
 use super::desired::ServingPath;
 use super::foreign_endpoints::ForeignEndpoints;
-use super::observe::{MissingPort, ObservedService, UnusableService};
+use super::observe::{MissingPort, ObservedService};
 use crate::kubernetes::conditions::{ConditionContent, set};
 use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints;
@@ -20,19 +20,13 @@ pub(super) fn leased(observed: &ObservedService) -> ServerlessServiceStatus {
 /// The status of a Service whose requests Rouse cannot route.
 pub(super) fn unusable(
     sks: &ServerlessService,
-    unusable: &UnusableService,
+    unusable: &Problem,
     now: jiff::Timestamp,
 ) -> ServerlessServiceStatus {
     let before = sks.status.clone().unwrap_or_default();
     let generation = sks.metadata.generation;
     let mut conditions = before.conditions;
-    set(
-        &mut conditions,
-        READY,
-        ConditionContent::no(unusable.reason, unusable.message.clone()),
-        generation,
-        now,
-    );
+    set(&mut conditions, READY, ConditionContent::no(unusable.reason, unusable.message()), generation, now);
     set(&mut conditions, ENDPOINTS_POPULATED, ConditionContent::no(unusable.reason, ""), generation, now);
     set(&mut conditions, ACTIVATORS_POPULATED, ConditionContent::no(unusable.reason, ""), generation, now);
     // The ports stay leased: activators may still hold requests that came through them.
@@ -140,17 +134,6 @@ fn unleased(error: &PortLeaseError) -> ConditionContent {
 }
 
 fn other_targets(observed: &ObservedService) -> ConditionContent {
-    let ports = &observed.other_targets;
-    if observed.managed {
-        let message = format!(
-            "a Service without selector routes all of its ports to the sidecar, and ports {ports:?} have another \
-             targetPort; set it to {QUEUE_PROXY}, or move them to a Service with a selector"
-        );
-        return ConditionContent::yes(Reason::TargetPortIgnored, message);
-    }
-    let message = format!(
-        "ports {ports:?} of the Service bypass the sidecar, so their requests are not counted, and refused at zero; \
-         set targetPort to {QUEUE_PROXY}"
-    );
-    ConditionContent::yes(Reason::SidecarBypassed, message)
+    let problem = service::other_targets(&observed.other_targets, observed.managed);
+    ConditionContent::yes(problem.reason, problem.message())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::selector::Selector;
+use autoscaler::findings::pod_status::{PodReadiness, pod_readiness};
 use autoscaler::scaling::pod_start::{PodStartFailure, StartPatience, StartingPod, find_start_failure};
 use autoscaler::settings::SidecarMode;
 use component_base::kubernetes::Decoded;
@@ -15,7 +16,6 @@ use kube::runtime::watcher::{self, Event};
 use tokio::time::Instant;
 
 use crate::pods::node_acknowledgements::NodeAcknowledgements;
-use crate::pods::starting_pod::{PodReadiness, pod_readiness};
 
 /// The pods to watch, and what they should have.
 #[derive(Clone, Debug, PartialEq, Eq)]

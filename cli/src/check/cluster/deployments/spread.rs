@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::check::cluster_objects::{ACTIVATOR, ClusterObjects};
@@ -16,15 +17,12 @@ pub(in crate::check::cluster) fn check(cluster: &ClusterObjects) -> Option<Findi
     let first = *nodes.first().filter(|_| nodes.len() == 1 && placed.len() > 1)?;
     let has_other_node = pods.iter().filter_map(node).any(|it| it != *first);
     has_other_node.then(|| {
-        let system = &cluster.system_namespace;
         let problem = format!(
             "all {} pods run on node {first}: without that node, held requests fail until others have \
              started",
             placed.len()
         );
-        let fix = format!(
-            "kubectl --namespace {system} rollout restart deployment {ACTIVATOR}, which spreads them"
-        );
-        Finding::warning(format!("Deployment {system}/{ACTIVATOR}"), "SingleNode", problem, fix)
+        let object = format!("Deployment {}/{ACTIVATOR}", cluster.system_namespace);
+        Finding::warning(object, CheckReason::SingleNode, problem)
     })
 }

@@ -6,20 +6,22 @@
 
 use std::collections::BTreeSet;
 
-use autoscaler::contract::{GROUP, METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS, SERVICE_SELECTOR};
+use autoscaler::contract::{GROUP, SERVICE_SELECTOR};
+use autoscaler::findings::hpa::{named_service, rouse_metrics};
+use autoscaler::findings::reasons::{CheckReason, Reason, description};
+use autoscaler::findings::sidecar::is_labelled;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 
 use crate::check::finding::Finding;
 use crate::check::namespace_objects::{NamespaceObjects, named};
-use crate::check::workload::workload_list::{service_of_metric, target_of};
-use crate::check::workload_objects::is_labelled;
+use crate::check::workload::workload_list::{hpa_warning, target_of};
 
 /// Findings about them.
 pub fn without_workload(objects: &NamespaceObjects) -> Vec<Finding> {
     let hpas = objects.hpas.iter().filter(|hpa| {
-        service_of_metric(hpa).is_none() && named(&objects.autoscalers, &hpa.name_any()).is_none()
+        named_service(hpa, false).is_none() && named(&objects.autoscalers, &hpa.name_any()).is_none()
     });
     let deployments = objects.deployments.iter().flatten();
     hpas.filter_map(|hpa| hpa_without_metric(objects, hpa))
@@ -29,42 +31,28 @@ pub fn without_workload(objects: &NamespaceObjects) -> Vec<Finding> {
 
 fn hpa_without_metric(objects: &NamespaceObjects, hpa: &HorizontalPodAutoscaler) -> Option<Finding> {
     let external = hpa.spec.metrics.iter().flatten().filter_map(|metric| metric.external.as_ref());
-    let mut named_service = external.filter_map(|source| {
+    let mut of_service = external.filter_map(|source| {
         let labels = source.metric.selector.as_ref()?.match_labels.as_ref()?;
         labels.contains_key(SERVICE_SELECTOR).then_some(source.metric.name.as_str())
     });
     let is_labelled = objects.target(&target_of(hpa)).is_some_and(|target| is_labelled(target.template));
     let object = format!("HorizontalPodAutoscaler {}/{}", objects.name, hpa.name_any());
-    let fix = format!(
-        "use the metric {METRIC_CONCURRENCY}, {METRIC_RPS} or {METRIC_DESIRED} with the selector \
-         service=NAME, or annotate it with {GROUP}/metric: none and {GROUP}/service"
-    );
-    if let Some(metric) = named_service.next().filter(|_| is_labelled) {
+    if let Some(metric) = of_service.next().filter(|_| is_labelled) {
         let problem = format!("its metric {metric} is not one of Rouse's, so Rouse does not follow it");
-        return Some(Finding::error(object, "NoMetric", problem, fix));
+        return Some(Finding::error(object, Reason::NoMetric, problem));
     }
     let prefix = format!("{GROUP}/");
     let annotation = hpa.annotations().keys().find(|key| key.starts_with(&prefix))?;
-    let without_metric = || {
+    let reported = hpa_warning(objects, &hpa.name_any());
+    if let Some((row, note)) = reported.and_then(|(reason, note)| Some((description(&reason)?, note))) {
+        return Some(Finding::error(object, row, note));
+    }
+    // A new HPA with a metric of the API custom.metrics.k8s.io has no PodAutoscaler for a moment.
+    rouse_metrics(&hpa.spec, true).is_empty().then(|| {
         let problem =
             format!("it has the annotation {annotation} and no metric of Rouse, so Rouse does not follow it");
-        (!has_object_metric(hpa)).then(|| ("NoMetric".to_owned(), problem))
-    };
-    let (reason, problem) = warning(objects, hpa).or_else(without_metric)?;
-    Some(Finding::error(object, &reason, problem, fix))
-}
-
-/// A metric of the API custom.metrics.k8s.io. A new HPA with one has no PodAutoscaler for a moment.
-fn has_object_metric(hpa: &HorizontalPodAutoscaler) -> bool {
-    let mut metrics = hpa.spec.metrics.iter().flatten().filter_map(|metric| metric.object.as_ref());
-    metrics
-        .any(|source| [METRIC_CONCURRENCY, METRIC_RPS, METRIC_DESIRED].contains(&source.metric.name.as_str()))
-}
-
-/// The zero-scaler's own reason.
-fn warning(objects: &NamespaceObjects, hpa: &HorizontalPodAutoscaler) -> Option<(String, String)> {
-    let event = objects.last_warning("HorizontalPodAutoscaler", &hpa.name_any(), "zero-scaler")?;
-    Some((event.reason.clone()?, event.note.clone()?))
+        Finding::error(object, Reason::NoMetric, problem)
+    })
 }
 
 fn stopped(objects: &NamespaceObjects, deployment: &Deployment) -> Option<Finding> {
@@ -76,12 +64,7 @@ fn stopped(objects: &NamespaceObjects, deployment: &Deployment) -> Option<Findin
     (is_stopped && !scaled.contains(&target.1)).then(|| {
         let problem = "it has size 0, its pods are labelled for the sidecar, and no HPA or PodAutoscaler \
                        names it: no request wakes it";
-        let fix = format!(
-            "create the HPA (kubectl rouse init deployment/{name} --namespace {namespace} prints it), or \
-             kubectl --namespace {namespace} scale deployment {name} --replicas 1",
-            name = target.1,
-            namespace = objects.name
-        );
-        Finding::warning(format!("Deployment {}/{}", objects.name, target.1), "NotManaged", problem, fix)
+        let object = format!("Deployment {}/{}", objects.name, target.1);
+        Finding::warning(object, CheckReason::NotManaged, problem)
     })
 }

@@ -5,9 +5,9 @@ mod statuses;
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::api::{
-    LearningStatus, PodAutoscaler, SavingsStatus, ServerlessService, SidecarConflict, StartFailure,
-};
+use autoscaler::api::{LearningStatus, PodAutoscaler, SavingsStatus, ServerlessService, StartFailure};
+use autoscaler::findings::SidecarConflict;
+use autoscaler::findings::sidecar::Sidecar;
 use autoscaler::learning_report::{LearningReport, Phase};
 use autoscaler::scaling::pod_start::StartCause;
 use autoscaler::settings::{AutoscalerConfig, LearnTarget, NoWakeRules, Settings, SidecarMode};
@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::activators::path_verification::PathError;
 use crate::cache::cached_target::footprint::PodFootprint;
-use crate::cache::cached_target::sidecar::Sidecar;
 use crate::controllers::pod_autoscaler::scale_write::ScaleWriteResult;
 use crate::controllers::pod_autoscaler::{degraded, status};
 use crate::kubernetes::reasons::Reason;

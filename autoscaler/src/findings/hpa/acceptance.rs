@@ -1,24 +1,24 @@
 //! Whether an HPA can be followed, and the PodAutoscaler that follows it. Pure.
 //!
-//! The HPA controller creates a PodAutoscaler from an accepted HPA. The PodAutoscaler controller
-//! reports the same problems in the condition HPAAccepted.
+//! The zero-scaler creates a PodAutoscaler from an accepted HPA, and reports problems in the condition
+//! HPAAccepted.
 
 use std::collections::BTreeMap;
 
-use autoscaler::api::{PodAutoscalerSpec, ScaleTargetRef, Scaler};
-use autoscaler::contract::SERVICE;
-use autoscaler::settings::AutoscalerConfig;
 use k8s_openapi::api::autoscaling::v2::{
-    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec,
+    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
+    HorizontalPodAutoscalerSpec,
 };
 use kube::ResourceExt;
 
 use super::advice::behavior_advice;
 use super::annotations::{HpaAnnotations, rouse_annotations};
 use super::metric_source::{HpaMetricSource, rouse_metrics};
-use super::problem::HpaProblem;
-use crate::cache::watches::is_ambiguous;
-use crate::kubernetes::reasons::Reason;
+use crate::api::{PodAutoscalerSpec, ScaleTargetRef, Scaler};
+use crate::contract::{METRIC, SERVICE};
+use crate::findings::Problem;
+use crate::findings::reasons::Reason;
+use crate::settings::AutoscalerConfig;
 
 /// Whether Rouse follows an HPA.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub enum HpaAcceptance {
     /// It has no metric of Rouse.
     Foreign,
     /// It has a metric of Rouse and cannot be followed.
-    Rejected(HpaProblem),
+    Rejected(Problem),
     /// It is followed.
     Accepted(Box<AcceptedHpa>),
 }
@@ -38,7 +38,7 @@ pub struct AcceptedHpa {
     /// The PodAutoscaler's annotations: the HPA's annotations of Rouse's group.
     pub annotations: BTreeMap<String, String>,
     /// Problems that do not keep the HPA from being followed.
-    pub advice: Vec<HpaProblem>,
+    pub advice: Vec<Problem>,
 }
 
 /// Evaluates an HPA. `siblings` are the other HPAs of its namespace; `custom` is whether Rouse
@@ -68,42 +68,47 @@ pub fn accept<'a>(
                 advice.extend(behavior_advice(&hpa.spec));
             }
             let (_, errors) = spec.settings(config, &annotations);
-            advice.extend(
-                errors.iter().map(|e| HpaProblem::new(Reason::BadSetting, format!("{e}; it is ignored"))),
-            );
+            let ignored = |error| Problem::new(Reason::BadSetting, format!("{error}; it is ignored"), "");
+            advice.extend(errors.iter().map(ignored));
             HpaAcceptance::Accepted(Box::new(AcceptedHpa { spec, annotations, advice }))
         }
         Err(problem) => HpaAcceptance::Rejected(problem),
     }
 }
 
-fn several_metrics(metrics: &[HpaMetricSource<'_>], annotations: &HpaAnnotations) -> Option<HpaProblem> {
-    let message = match metrics {
-        [_, _, ..] => {
-            "the HPA has several metrics of Rouse; keep one of concurrency, requests-per-second and \
-             desired-replicas"
-        }
-        [_] if annotations.is_without_metric => {
-            "annotation autoscaling.rouse.dev/metric is \"none\", and the HPA has a metric of Rouse; remove one of the two"
-        }
+fn several_metrics(metrics: &[HpaMetricSource<'_>], annotations: &HpaAnnotations) -> Option<Problem> {
+    let (problem, fix) = match metrics {
+        [_, _, ..] => (
+            "the HPA has several metrics of Rouse".to_owned(),
+            "keep one of concurrency, requests-per-second and desired-replicas",
+        ),
+        [_] if annotations.is_without_metric => (
+            format!("annotation {METRIC} is \"none\", and the HPA has a metric of Rouse"),
+            "remove one of the two",
+        ),
         _ => return None,
     };
-    Some(HpaProblem::new(Reason::MultipleMetrics, message))
+    Some(Problem::new(Reason::MultipleMetrics, problem, fix))
 }
 
 fn shared_target<'a>(
     spec: &HorizontalPodAutoscalerSpec,
     siblings: impl IntoIterator<Item = &'a HorizontalPodAutoscaler>,
-) -> Option<HpaProblem> {
+) -> Option<Problem> {
     let target = &spec.scale_target_ref;
     let other = siblings.into_iter().find(|hpa| is_same_object(&hpa.spec.scale_target_ref, target))?;
-    let message = format!(
-        "HPA {} scales the same {} {}; delete one of the two",
-        other.name_any(),
-        target.kind,
-        target.name
-    );
-    Some(HpaProblem::new(Reason::MultipleHPAs, message))
+    let problem = format!("HPA {} scales the same {} {}", other.name_any(), target.kind, target.name);
+    Some(Problem::new(Reason::MultipleHPAs, problem, deletion_of(other)))
+}
+
+/// How to delete one of two HPAs of a target: an HPA that another program made comes back.
+pub fn deletion_of(other: &HorizontalPodAutoscaler) -> String {
+    let (namespace, name) = (other.namespace().unwrap_or_default(), other.name_any());
+    let usual = Reason::MultipleHPAs.fix();
+    match other.owner_references().first() {
+        Some(owner) => format!("{usual}: delete {} {}, which owns HPA {name}", owner.kind, owner.name),
+        None => format!("{usual}: kubectl --namespace {namespace} delete hpa {name}"),
+    }
 }
 
 /// Versions of one group may differ.
@@ -116,20 +121,23 @@ fn is_same_object(a: &CrossVersionObjectReference, b: &CrossVersionObjectReferen
 
 /// The HPA controller scales nothing for such an HPA, because another HPA's target has the same
 /// pods.
-fn ambiguous_selector(hpa: &HorizontalPodAutoscaler) -> Option<HpaProblem> {
+fn ambiguous_selector(hpa: &HorizontalPodAutoscaler) -> Option<Problem> {
     let condition = hpa.status.as_ref()?.conditions.iter().flatten().find(|c| is_ambiguous(c))?;
     let cause = condition.message.as_deref().unwrap_or_default();
-    let message = format!(
-        "the HPA controller does not scale this HPA: {cause}; give the pods of each target labels of their own"
-    );
-    Some(HpaProblem::new(Reason::AmbiguousSelector, message))
+    let problem = format!("the HPA controller does not scale this HPA: {cause}");
+    Some(Problem::with_usual_fix(Reason::AmbiguousSelector, problem))
+}
+
+/// Whether a condition of an HPA reports that its pods are also pods of another HPA.
+pub fn is_ambiguous(condition: &HorizontalPodAutoscalerCondition) -> bool {
+    condition.reason.as_deref() == Some(Reason::AmbiguousSelector.as_str())
 }
 
 fn pod_autoscaler_spec(
     spec: &HorizontalPodAutoscalerSpec,
     source: Option<&HpaMetricSource<'_>>,
     annotations: &HpaAnnotations,
-) -> Result<PodAutoscalerSpec, HpaProblem> {
+) -> Result<PodAutoscalerSpec, Problem> {
     let (scaler, metric, target, service) = match source {
         Some(source) => {
             let (metric, target) = source.name_and_target()?;
@@ -164,12 +172,10 @@ fn pod_autoscaler_spec(
     })
 }
 
-fn service_of_annotation(annotations: &HpaAnnotations) -> Result<String, HpaProblem> {
+fn service_of_annotation(annotations: &HpaAnnotations) -> Result<String, Problem> {
     annotations.service.clone().ok_or_else(|| {
-        let message = format!(
-            "no metric of the HPA names its Service; annotate the HPA with {SERVICE}: <Service name>"
-        );
-        HpaProblem::new(Reason::ServiceMissing, message)
+        let fix = format!("annotate the HPA with {SERVICE}: <Service name>");
+        Problem::new(Reason::ServiceMissing, "no metric of the HPA names its Service", fix)
     })
 }
 

@@ -1,39 +1,40 @@
 //! Advice on the `behavior` of an HPA that is accepted but scales late or not at all. Pure.
 
-use autoscaler::contract::quantity::parse_milli;
 use k8s_openapi::api::autoscaling::v2::{HPAScalingRules, HorizontalPodAutoscalerSpec};
 
-use super::problem::HpaProblem;
-use crate::kubernetes::reasons::Reason;
+use crate::contract::quantity::parse_milli;
+use crate::findings::Problem;
+use crate::findings::reasons::Reason;
 
 /// All advice on the HPA's behavior, the most important first.
-pub(super) fn behavior_advice(spec: &HorizontalPodAutoscalerSpec) -> Vec<HpaProblem> {
+pub(super) fn behavior_advice(spec: &HorizontalPodAutoscalerSpec) -> Vec<Problem> {
     only_percent_policies(spec).into_iter().chain(delays(spec)).collect()
 }
 
 /// A percentage of 0 pods is 0, so such an HPA never leaves zero.
-fn only_percent_policies(spec: &HorizontalPodAutoscalerSpec) -> Option<HpaProblem> {
+fn only_percent_policies(spec: &HorizontalPodAutoscalerSpec) -> Option<Problem> {
     let rules = spec.behavior.as_ref()?.scale_up.as_ref()?;
     let policies = rules.policies.as_ref()?;
     let is_stuck = spec.min_replicas == Some(0)
         && !policies.is_empty()
         && policies.iter().all(|policy| policy.type_ == "Percent");
     is_stuck.then(|| {
-        HpaProblem::new(
+        Problem::new(
             Reason::OnlyPercentPolicies,
-            "minReplicas is 0 and spec.behavior.scaleUp has only Percent policies, so the HPA cannot leave \
-             zero; add a policy of type: Pods, or set minReplicas: 1 and the annotation scale-to-zero",
+            "minReplicas is 0 and spec.behavior.scaleUp has only Percent policies, so the HPA cannot leave zero",
+            "add a policy of type: Pods, or set minReplicas: 1 and the annotation scale-to-zero",
         )
     })
 }
 
-fn delays(spec: &HorizontalPodAutoscalerSpec) -> Option<HpaProblem> {
+fn delays(spec: &HorizontalPodAutoscalerSpec) -> Option<Problem> {
     let Some(behavior) = &spec.behavior else {
-        return Some(HpaProblem::new(
+        return Some(Problem::new(
             Reason::BehaviorMissing,
             "without spec.behavior the HPA waits 5 minutes before it scales down and ignores changes up to \
-             10 %; set behavior.scaleUp and behavior.scaleDown with stabilizationWindowSeconds: 0 and \
-             tolerance: \"0\"",
+             10 %",
+            "set behavior.scaleUp and behavior.scaleDown with stabilizationWindowSeconds: 0 and tolerance: \
+             \"0\"",
         ));
     };
     let is_zero = |rules: &Option<HPAScalingRules>| {
@@ -44,13 +45,14 @@ fn delays(spec: &HorizontalPodAutoscalerSpec) -> Option<HpaProblem> {
     let without: Vec<&str> =
         directions.into_iter().filter(|(_, rules)| !is_zero(rules)).map(|(direction, _)| direction).collect();
     (!without.is_empty()).then(|| {
-        HpaProblem::new(
+        Problem::new(
             Reason::ToleranceNotZero,
             format!(
                 "spec.behavior.{} has no tolerance: \"0\", so the HPA ignores changes up to the cluster's \
-                 tolerance (10 % by default); set it (Kubernetes 1.35 and later keep the field)",
+                 tolerance (10 % by default)",
                 without.join(" and spec.behavior.")
             ),
+            "set it (Kubernetes 1.35 and later keep the field)",
         )
     })
 }

@@ -1,20 +1,21 @@
-//! Converts a Pod into the input of `autoscaler::scaling::pod_start`.
+//! Whether a pod is ready, and why not: the input of [`pod_start`](crate::scaling::pod_start) from its
+//! status.
 //!
-//! Used by the watch of starting pods. Conditions and container states are reduced to the facts
-//! that explain why a pod is not ready.
+//! Conditions and container states are reduced to the facts that explain why a pod is not ready.
 
-use autoscaler::api::sidecar;
-use autoscaler::contract::QUEUE_PROXY;
-use autoscaler::scaling::pod_start::{StartingContainer, StartingPod};
-use autoscaler::settings::SidecarMode;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
+
+use crate::api::sidecar;
+use crate::contract::QUEUE_PROXY;
+use crate::scaling::pod_start::{StartingContainer, StartingPod};
+use crate::settings::SidecarMode;
 
 /// Longer messages are truncated, because statuses and events contain them.
 const MAX_MESSAGE_BYTES: usize = 512;
 
-/// Readiness of a pod of a waking workload.
+/// Readiness of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PodReadiness {
+pub enum PodReadiness {
     /// Ready, with a sidecar if the workload needs one.
     Ready,
     /// Ready and not usable as an endpoint; containers cannot be added to a running pod.
@@ -24,13 +25,18 @@ pub(crate) enum PodReadiness {
     /// Not ready yet.
     Starting(StartingPod),
     /// Scheduled, and its node has not reported anything about it.
-    Unacknowledged { pod: StartingPod, node: String },
+    Unacknowledged {
+        /// The pod.
+        pod: StartingPod,
+        /// Its node.
+        node: String,
+    },
     /// Terminated or being deleted.
     Ended,
 }
 
 /// The readiness of a pod, and what a pod that is not ready waits for.
-pub(crate) fn pod_readiness(pod: &Pod, sidecar: SidecarMode) -> PodReadiness {
+pub fn pod_readiness(pod: &Pod, sidecar: SidecarMode) -> PodReadiness {
     let Some(status) = &pod.status else { return PodReadiness::Starting(empty_status(pod)) };
     let ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
     if ended || pod.metadata.deletion_timestamp.is_some() {
@@ -94,6 +100,7 @@ fn starting_container(status: &ContainerStatus) -> StartingContainer {
         (text(&waiting.reason), text(&waiting.message))
     });
     StartingContainer {
+        name: status.name.clone(),
         waiting,
         restarts: u32::try_from(status.restart_count).unwrap_or(0),
         last_end: status.last_state.as_ref().and_then(|last| describe_last_end(status, last)),

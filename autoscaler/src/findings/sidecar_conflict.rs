@@ -1,17 +1,17 @@
 //! SidecarConflict: why pods of a template do not start, or not all of them, with a sidecar.
 //!
-//! Input: pod templates, from the zero-scaler's cache and from `kubectl rouse check`. Output: a
-//! reason with its problem and its fix, which both show alike.
+//! Input: pod templates. Output: a [`Problem`].
 //!
 //! What surprises: ports of init containers do not count, since those have ended when the app
 //! starts.
 
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 
+use super::Problem;
 use super::reasons::Reason;
-use super::sidecar_container::sidecar_ports_of_template;
+use crate::api::sidecar_ports_of_template;
+use crate::contract::QUEUE_PROXY;
 use crate::contract::sidecar_ports::{SidecarPorts, SidecarPortsError};
-use crate::contract::{GROUP, INJECT_LABEL, QUEUE_PROXY};
 
 /// Label of nodes with their operating system.
 const NODE_OS: &str = "kubernetes.io/os";
@@ -26,7 +26,7 @@ pub enum SidecarConflict {
     Port {
         container: String,
         port: u16,
-        /// The annotation that chooses another one for the sidecar.
+        /// The annotation that selects another one for the sidecar.
         annotation: &'static str,
     },
     /// The pods share the ports of their node.
@@ -48,8 +48,7 @@ impl SidecarConflict {
         windows.into_iter().chain(invalid).chain(taken_ports(spec, ports)).chain(host_network).collect()
     }
 
-    /// Its reason in conditions and findings.
-    pub fn reason(&self) -> Reason {
+    fn reason(&self) -> Reason {
         match self {
             Self::InvalidPorts(_) => Reason::InvalidSidecarPort,
             Self::Port { .. } => Reason::AppPortTaken,
@@ -58,41 +57,21 @@ impl SidecarConflict {
         }
     }
 
-    /// What is wrong, as a clause about the pods.
-    pub fn problem(&self) -> String {
-        match self {
+    /// What is wrong, as a clause about the pods, with the fix of its reason.
+    pub fn problem(&self) -> Problem {
+        let problem = match self {
             Self::InvalidPorts(error) => format!("{error}, so no pod starts"),
-            Self::Port { container, port, .. } => {
-                format!(
-                    "container {container} declares port {port}, on which the sidecar listens in the same pod"
-                )
-            }
-            Self::HostNetwork(SidecarPorts { traffic, admin, stats }) => {
-                format!(
-                    "the pods have hostNetwork: true, so the sidecar's ports {traffic}, {admin} and {stats} are the \
-                     node's: a node fits one such pod, and other programs there may have the ports"
-                )
-            }
-            Self::Windows => "the pods are for nodes with Windows, and the sidecar runs on Linux".to_owned(),
-        }
-    }
-
-    /// How to correct it.
-    pub fn fix(&self) -> String {
-        let without = format!(
-            "annotate the HPA or PodAutoscaler with {GROUP}/sidecar: \"false\" and remove the label {INJECT_LABEL}"
-        );
-        match self {
-            Self::InvalidPorts(_) => {
-                "annotate the pods with three different ports for the sidecar, or with none".to_owned()
-            }
-            Self::Port { annotation, .. } => format!(
-                "annotate the pods with {annotation}: \"PORT\" for another port of the sidecar, let the app listen on \
-                 another one and declare that, or {without}"
+            Self::Port { container, port, annotation } => format!(
+                "container {container} declares port {port}, on which the sidecar listens in the same pod \
+                 (annotation {annotation})"
             ),
-            Self::HostNetwork(_) => format!("remove hostNetwork, or {without}"),
-            Self::Windows => without,
-        }
+            Self::HostNetwork(SidecarPorts { traffic, admin, stats }) => format!(
+                "the pods have hostNetwork: true, so the sidecar's ports {traffic}, {admin} and {stats} are \
+                 the node's: a node fits one such pod, and other programs there may have the ports"
+            ),
+            Self::Windows => "the pods are for nodes with Windows, and the sidecar runs on Linux".to_owned(),
+        };
+        Problem::with_usual_fix(self.reason(), problem)
     }
 }
 

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use autoscaler::contract::{CONTAINER_CONCURRENCY, GROUP, METRIC, NO_METRIC, SCALE_TO_ZERO, SERVICE};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 
-use super::problem::HpaProblem;
-use crate::kubernetes::reasons::Reason;
+use crate::contract::{CONTAINER_CONCURRENCY, GROUP, METRIC, NO_METRIC, SCALE_TO_ZERO, SERVICE};
+use crate::findings::Problem;
+use crate::findings::reasons::Reason;
 
 /// Bound of the field `containerConcurrency` in the CustomResourceDefinition.
 const MAX_CONTAINER_CONCURRENCY: u32 = 1000;
@@ -25,7 +25,7 @@ pub(super) struct HpaAnnotations {
     /// In the activators 0 means no limit; the sidecars keep their own limit.
     pub(super) container_concurrency: u32,
     /// The invalid ones.
-    pub(super) problems: Vec<HpaProblem>,
+    pub(super) problems: Vec<Problem>,
 }
 
 // === impl HpaAnnotations ===
@@ -54,8 +54,8 @@ impl HpaAnnotations {
     ) -> T {
         let Some(text) = hpa.annotations().get(name) else { return T::default() };
         parse(text).unwrap_or_else(|| {
-            let message = format!("annotation {name} is {text:?}; set it to {valid}; it is ignored");
-            self.problems.push(HpaProblem::new(Reason::BadSetting, message));
+            let problem = format!("annotation {name} is {text:?} and is ignored");
+            self.problems.push(Problem::new(Reason::BadSetting, problem, format!("set it to {valid}")));
             T::default()
         })
     }

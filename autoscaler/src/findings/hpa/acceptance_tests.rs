@@ -1,11 +1,10 @@
 //! One test for each rule of acceptance, on JSON as users write it.
 
-use autoscaler::api::MetricName;
-use autoscaler::contract::{CONTAINER_CONCURRENCY, SCALE_TO_ZERO};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kubernetes::reasons::Reason;
+use crate::api::MetricName;
+use crate::contract::{CONTAINER_CONCURRENCY, SCALE_TO_ZERO};
 
 fn hpa() -> Value {
     json!({
@@ -164,7 +163,8 @@ fn reports_and_ignores_invalid_annotations() {
     let unlimited = annotated(CONTAINER_CONCURRENCY, "-1");
     assert_eq!((unlimited.advice[0].reason, unlimited.spec.container_concurrency), (Reason::BadSetting, 0));
     for part in [CONTAINER_CONCURRENCY, "\"-1\"", "0 to 1000"] {
-        assert!(unlimited.advice[0].message.contains(part), "{}", unlimited.advice[0].message);
+        let message = unlimited.advice[0].message();
+        assert!(message.contains(part), "{message}");
     }
 }
 
@@ -175,7 +175,7 @@ fn rejects_hpa_with_ambiguous_selector() {
         "reason": "AmbiguousSelector", "message": "pods by selector app=web are controlled by multiple HPAs"}]});
     assert!(matches!(
         evaluate(hpa),
-        HpaAcceptance::Rejected(HpaProblem { reason: Reason::AmbiguousSelector, .. })
+        HpaAcceptance::Rejected(Problem { reason: Reason::AmbiguousSelector, .. })
     ));
 }
 
@@ -201,7 +201,7 @@ fn rejects_second_hpa_of_same_target() {
     other.metadata.name = Some("other".into());
     let acceptance = accept(&hpa, [&other], &AutoscalerConfig::default(), false);
     assert!(
-        matches!(acceptance, HpaAcceptance::Rejected(HpaProblem { reason: Reason::MultipleHPAs, .. })),
+        matches!(acceptance, HpaAcceptance::Rejected(Problem { reason: Reason::MultipleHPAs, .. })),
         "{acceptance:?}"
     );
     let mut elsewhere = other;

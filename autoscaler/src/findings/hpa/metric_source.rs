@@ -2,26 +2,35 @@
 
 use std::collections::BTreeMap;
 
-use autoscaler::api::MetricName;
-use autoscaler::contract::quantity::parse_milli;
-use autoscaler::contract::{METRIC_DESIRED, SERVICE_SELECTOR};
 use k8s_openapi::api::autoscaling::v2::{
-    ExternalMetricSource, HorizontalPodAutoscalerSpec, MetricSpec, MetricTarget, ObjectMetricSource,
+    ExternalMetricSource, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricSpec, MetricTarget,
+    ObjectMetricSource,
 };
+use kube::ResourceExt;
 
-use super::problem::HpaProblem;
-use crate::kubernetes::reasons::Reason;
+use crate::api::MetricName;
+use crate::contract::quantity::parse_milli;
+use crate::contract::{METRIC_DESIRED, SERVICE, SERVICE_SELECTOR};
+use crate::findings::Problem;
+use crate::findings::reasons::Reason;
 
 /// A metric of Rouse in an HPA.
-pub(super) struct HpaMetricSource<'a> {
+pub struct HpaMetricSource<'a> {
     name: &'a str,
     service: Option<&'a str>,
     target: &'a MetricTarget,
 }
 
 /// The metrics of Rouse in an HPA. With `custom`, metrics of type Object count as well.
-pub(super) fn rouse_metrics(spec: &HorizontalPodAutoscalerSpec, custom: bool) -> Vec<HpaMetricSource<'_>> {
+pub fn rouse_metrics(spec: &HorizontalPodAutoscalerSpec, custom: bool) -> Vec<HpaMetricSource<'_>> {
     spec.metrics.iter().flatten().filter_map(|metric| HpaMetricSource::of(metric, custom)).collect()
+}
+
+/// The Service of an HPA with a metric of Rouse, empty if the metric names none; `None` for other
+/// HPAs.
+pub fn named_service(hpa: &HorizontalPodAutoscaler, custom: bool) -> Option<String> {
+    let of_metric = || Some(rouse_metrics(&hpa.spec, custom).first()?.service.unwrap_or_default().to_owned());
+    hpa.annotations().get(SERVICE).cloned().or_else(of_metric)
 }
 
 // === impl HpaMetricSource ===
@@ -54,14 +63,12 @@ impl<'a> HpaMetricSource<'a> {
     }
 
     /// The Service that the metric names.
-    pub(super) fn service(&self) -> Result<String, HpaProblem> {
+    pub(super) fn service(&self) -> Result<String, Problem> {
         self.service.filter(|name| !name.is_empty()).map(str::to_owned).ok_or_else(|| {
-            HpaProblem::new(
+            Problem::new(
                 Reason::ServiceMissing,
-                format!(
-                    "metric {} names no Service; add selector: {{matchLabels: {{{SERVICE_SELECTOR}: <Service name>}}}}",
-                    self.name
-                ),
+                format!("metric {} names no Service", self.name),
+                format!("add selector: {{matchLabels: {{{SERVICE_SELECTOR}: <Service name>}}}}"),
             )
         })
     }
@@ -70,32 +77,27 @@ impl<'a> HpaMetricSource<'a> {
     ///
     /// The HPA divides `desired-replicas` by 1, so that metric has no such value: annotations and
     /// the cluster's settings give it.
-    pub(super) fn name_and_target(&self) -> Result<(MetricName, Option<String>), HpaProblem> {
+    pub(super) fn name_and_target(&self) -> Result<(MetricName, Option<String>), Problem> {
         let average = self.target.average_value.as_ref().filter(|_| self.target.type_ == "AverageValue");
         let Some(average) = average else {
-            return Err(HpaProblem::new(
+            return Err(Problem::new(
                 Reason::TargetNotAverageValue,
-                format!(
-                    "the target of {} is of type {}; use type: AverageValue with averageValue, the value that \
-                     one pod should carry",
-                    self.name, self.target.type_
-                ),
+                format!("the target of {} is of type {}", self.name, self.target.type_),
+                "use type: AverageValue with averageValue, the value that one pod should carry",
             ));
         };
         let text = &average.0;
         match (self.name.parse(), parse_milli(text)) {
             (Ok(metric), Ok(1..)) => Ok((metric, Some(text.clone()))),
-            (Ok(_), Ok(_)) => {
-                Err(self.bad_target(&format!("{text}; set averageValue to a quantity above 0")))
-            }
-            (Ok(_), Err(error)) => Err(self.bad_target(&format!("invalid: {error}"))),
+            (Ok(_), Ok(_)) => Err(self.bad_target(text, "set averageValue to a quantity above 0")),
+            (Ok(_), Err(error)) => Err(self.bad_target(&format!("invalid: {error}"), "")),
             (Err(_), Ok(1000)) => Ok((MetricName::Concurrency, None)),
-            (Err(_), _) => Err(self.bad_target(&format!("{text}; set averageValue to \"1\""))),
+            (Err(_), _) => Err(self.bad_target(text, "set averageValue to \"1\"")),
         }
     }
 
-    fn bad_target(&self, problem: &str) -> HpaProblem {
-        HpaProblem::new(Reason::BadTarget, format!("the target of {} is {problem}", self.name))
+    fn bad_target(&self, problem: &str, fix: &str) -> Problem {
+        Problem::new(Reason::BadTarget, format!("the target of {} is {problem}", self.name), fix)
     }
 }
 

@@ -1,13 +1,16 @@
 //! Whether a target's pods get a sidecar, and how it is configured, read from the pod template.
 //!
-//! The cache drops pod templates, which are most of a Deployment, and keeps only this.
-//! The Service and the HPA configure the same settings; the status stage compares them.
+//! The zero-scaler's cache drops pod templates, which are most of a Deployment, and keeps only this.
+//! The Service and the HPA configure the same settings; the zero-scaler compares them.
 
-use autoscaler::Protocol;
-use autoscaler::api::{SidecarConflict, sidecar, sidecar_ports_of_template};
-use autoscaler::contract::{CONTAINER_CONCURRENCY, INJECT_LABEL, NO_WAKE, PROTOCOL};
-use autoscaler::settings::NoWakeRules;
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
+
+use super::reasons::Reason;
+use super::{Problem, SidecarConflict};
+use crate::Protocol;
+use crate::api::{sidecar, sidecar_ports_of_template};
+use crate::contract::{CONTAINER_CONCURRENCY, INJECT_LABEL, NO_WAKE, PROTOCOL};
+use crate::settings::NoWakeRules;
 
 /// Environment variables of a sidecar that the template contains.
 const PROTOCOL_VARIABLE: &str = "QUEUE_PROXY_PROTOCOL";
@@ -36,8 +39,20 @@ pub enum Sidecar {
     Invalid,
 }
 
+/// The problem of a workload whose pods need a sidecar: of its template, or of one pod.
+pub fn missing(pod: Option<&str>) -> Problem {
+    let problem = match pod {
+        None => "the pod template has no sidecar, so requests are not counted".to_owned(),
+        Some(pod) => format!(
+            "pod {pod} has no sidecar, so it gets no requests: it is older than the label or than Rouse, or was \
+             created while neither the admission policy nor the webhook added one"
+        ),
+    };
+    Problem::with_usual_fix(Reason::SidecarMissing, problem)
+}
+
 /// The sidecar that pods of this template have.
-pub(crate) fn sidecar_of(template: &PodTemplateSpec) -> Sidecar {
+pub fn sidecar_of(template: &PodTemplateSpec) -> Sidecar {
     if !has_sidecar(template) {
         return Sidecar::Missing;
     }
@@ -58,10 +73,15 @@ pub(crate) fn sidecar_of(template: &PodTemplateSpec) -> Sidecar {
     }
 }
 
+/// Whether pods of this template get a sidecar, or have one.
 fn has_sidecar(template: &PodTemplateSpec) -> bool {
-    let labels = template.metadata.as_ref().and_then(|meta| meta.labels.as_ref());
-    let injected = labels.is_some_and(|labels| labels.get(INJECT_LABEL).is_some_and(|value| value == "true"));
-    injected || written(template).is_some()
+    is_labelled(template) || written(template).is_some()
+}
+
+/// Whether a template has the label that requests the sidecar.
+pub fn is_labelled(template: &PodTemplateSpec) -> bool {
+    let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
+    labels.is_some_and(|labels| labels.get(INJECT_LABEL).is_some_and(|value| value == "true"))
 }
 
 /// A setting: the variable of a sidecar in the template, or else the annotation for an injected
@@ -74,16 +94,17 @@ fn setting<'a>(template: &'a PodTemplateSpec, variable: &str, annotation: &str) 
     template.metadata.as_ref()?.annotations.as_ref()?.get(annotation).map(String::as_str)
 }
 
-fn written(template: &PodTemplateSpec) -> Option<&Container> {
+/// The sidecar that the template itself contains.
+pub fn written(template: &PodTemplateSpec) -> Option<&Container> {
     sidecar(template.spec.as_ref()?)
 }
 
 #[cfg(test)]
 mod tests {
-    use autoscaler::contract::QUEUE_PROXY_PORT;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::contract::QUEUE_PROXY_PORT;
 
     fn configured(protocol: Protocol, container_concurrency: u32) -> Sidecar {
         let no_wake = NoWakeRules::default();

@@ -1,0 +1,22 @@
+//! Problems of a workload's objects, each with its reason, its words and its fix (feature `api`).
+//!
+//! ```text
+//!  reasons (the tables) ─┬─► the checks of this module ─► Problem ─┬─► zero-scaler: conditions, events
+//!                        │                                         └─► kubectl rouse check: findings
+//!                        └─► reference pages
+//! ```
+//!
+//! The checks are pure functions of objects of the Kubernetes API. The zero-scaler calls them on its
+//! cache, and `kubectl rouse check` where no condition has the result: before a workload has a
+//! PodAutoscaler, and without any zero-scaler.
+
+pub mod hpa;
+pub mod pod_status;
+mod problem;
+pub mod reasons;
+pub mod service;
+pub mod sidecar;
+mod sidecar_conflict;
+
+pub use problem::Problem;
+pub use sidecar_conflict::SidecarConflict;

@@ -1,0 +1,9 @@
+//! HPAs with a metric of Rouse: whether they can be followed, and what should be changed in them.
+
+mod acceptance;
+mod advice;
+mod annotations;
+mod metric_source;
+
+pub use acceptance::{AcceptedHpa, HpaAcceptance, accept, deletion_of, is_ambiguous};
+pub use metric_source::{HpaMetricSource, named_service, rouse_metrics};
