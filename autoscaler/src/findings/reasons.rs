@@ -2,12 +2,12 @@
 //! meaning and its fix.
 //!
 //! One table for each kind: [`Reason`] is written by the zero-scaler, and shown by `check`.
-//! [`CheckReason`] is found by `check` alone, because no part of Rouse in the cluster sees it. The
-//! pages `docs/reference/conditions.md` and `docs/reference/findings.md` are generated from them.
+//! [`CheckReason`] is found by `check` alone, because no part of Rouse in the cluster sees it.
+//! `docs/reference/conditions.md` is generated from them.
 //!
 //! In a fix, `NAMESPACE` and `NAME` are those of the object that the finding names, and `TARGET` is
-//! the workload's target as kubectl takes it, such as `deployment/web`. `POD` and
-//! `CONTAINER` are those that the message names.
+//! the workload's target as kubectl takes it, such as `deployment/web`. `POD` and `CONTAINER`
+//! are those that the message names.
 
 #[macro_use]
 mod table;
