@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Time after which a raise to a bad target is allowed again.
-const FORGET: Duration = Duration::from_secs(3600);
-/// A bad target this far above another one does not replace it.
-const NARROW: f64 = 1.15;
+use crate::tuning::TUNING;
 
 /// A target with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,7 +47,7 @@ impl Bracket {
 
     /// Records a bad target. A good one above it is not good any more.
     pub(crate) fn record_bad(&mut self, tried: Tried) {
-        if self.bad.is_none_or(|bad| tried.target <= bad.target * NARROW) {
+        if self.bad.is_none_or(|bad| tried.target <= bad.target * TUNING.bracket.narrow) {
             self.above = self.bad.filter(|bad| bad.target > tried.target).or(self.above);
             self.bad = Some(tried);
         }
@@ -59,23 +56,32 @@ impl Bracket {
 
     /// The bad target, unless its result is too old.
     pub(crate) fn fresh_bad(&self, now: Duration) -> Option<f64> {
-        self.bad.filter(|bad| now.saturating_sub(bad.at) < FORGET).map(|bad| bad.target)
+        self.bad.filter(|bad| now.saturating_sub(bad.at) < TUNING.bracket.forget).map(|bad| bad.target)
     }
 
     /// The next smaller target after a bad one. Between good and bad it is where the severity
     /// would be `aim`; without a good one the severity is taken to fall as between the last two
     /// bad targets, or with the square of the target.
     pub(crate) fn below(&self, tried: Tried, aim: f64) -> f64 {
+        let tuning = &TUNING.bracket;
         if let Some(good) = self.good.filter(|good| good.target < tried.target) {
             let floor = good.severity.max(1e-3);
             let span = (tried.severity / floor).ln().max(0.1);
-            let share = ((aim / floor).ln() / span).clamp(0.1, 0.9);
-            return good.target * (tried.target / good.target).powf(share);
+            let way = ((aim / floor).ln() / span).clamp(tuning.least_way, tuning.most_way);
+            return good.target * (tried.target / good.target).powf(way);
         }
-        let slope = self.bad.filter(|bad| bad.target > tried.target * 1.05).map_or(2.0, |bad| {
-            ((bad.severity / tried.severity).ln() / (bad.target / tried.target).ln()).clamp(1.0, 6.0)
-        });
-        tried.target * (aim / tried.severity).powf(1.0 / slope).clamp(0.5, 0.93)
+        let factor = (aim / tried.severity).powf(1.0 / self.power(tried));
+        tried.target * factor.clamp(tuning.least_factor, tuning.most_factor)
+    }
+
+    /// The power of the target with which the severity grows above a bad target.
+    fn power(&self, tried: Tried) -> f64 {
+        let tuning = &TUNING.bracket;
+        let is_apart = |bad: &Tried| bad.target > tried.target * tuning.apart;
+        self.bad.filter(is_apart).map_or(tuning.power, |bad| {
+            let power = (bad.severity / tried.severity).ln() / (bad.target / tried.target).ln();
+            power.clamp(tuning.least_power, tuning.most_power)
+        })
     }
 }
 

@@ -6,23 +6,17 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::stored_number::is_usable;
+use crate::tuning::TUNING;
+
 /// Bins in an octave of the load.
 const PER_OCTAVE: f64 = 4.0;
 /// Upper edge of the first bin.
 const FIRST: f64 = 0.25;
 /// Number of bins; the last one begins above 800.
 const BINS: usize = 48;
-/// Requests from which on a bin counts as known.
-const KNOWN: f64 = 300.0;
-/// Load that divides.
-const LEAST_LOAD: f64 = 1e-3;
-/// Requests of a reference at low load.
-const FLAT: f64 = 2000.0;
-/// Span of the loads of a reference.
-const SPAN: f64 = 1.4;
-/// Increase of the time in the app that counts as none, and standard deviations of a mean.
-const SAME: f64 = 0.05;
-const NOISE: f64 = 1.5;
+/// Least load that divides.
+pub(crate) const LEAST_LOAD: f64 = 1e-3;
 
 /// Sums of seconds of pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -96,7 +90,7 @@ impl Sums {
     }
 
     fn is_known(&self) -> bool {
-        self.completions >= KNOWN
+        self.completions >= TUNING.curve.known_requests
     }
 
     /// Whether there is as much as one second of a pod. Less is the rest of a faded past.
@@ -143,12 +137,10 @@ impl LoadCurve {
 
     /// Whether the restored bins are usable.
     pub(crate) fn is_valid(&self) -> bool {
-        let finite = |bin: &Sums| {
-            [bin.seconds, bin.load, bin.completions, bin.time, bin.misses]
-                .iter()
-                .all(|sum| (0.0..1e15).contains(sum))
+        let usable = |bin: &Sums| {
+            [bin.seconds, bin.load, bin.completions, bin.time, bin.misses].into_iter().all(is_usable)
         };
-        self.bins.len() == BINS && self.bins.iter().all(finite)
+        self.bins.len() == BINS && self.bins.iter().all(usable)
     }
 
     /// The seconds at loads at which requests do not wait for each other: the lowest known bins, as
@@ -159,15 +151,15 @@ impl LoadCurve {
         let first = *bins.next()?;
         let (mut pool, mut last) = (first, first);
         for bin in bins {
-            let noise = NOISE / bin.completions.min(pool.completions).sqrt();
-            if bin.mean_time() > pool.mean_time() * (1.0 + SAME + noise) {
+            let noise = TUNING.curve.same_time_noise / bin.completions.min(pool.completions).sqrt();
+            if bin.mean_time() > pool.mean_time() * (1.0 + TUNING.curve.same_time + noise) {
                 break;
             }
             pool.add(bin);
             last = *bin;
         }
-        let spans = last.mean_load() >= first.mean_load() * SPAN;
-        (spans && pool.completions >= FLAT).then_some(pool)
+        let spans = last.mean_load() >= first.mean_load() * TUNING.curve.reference_span;
+        (spans && pool.completions >= TUNING.curve.reference_requests).then_some(pool)
     }
 
     /// Bounds of the throughput of a pod at a load: exact in a known bin; elsewhere it does not

@@ -5,15 +5,7 @@ use std::time::Duration;
 use autoscaler::learning_report::FreezeReason;
 
 use crate::observation::PodSecond;
-
-/// Seconds without data that are a gap.
-const GAP: Duration = Duration::from_secs(5);
-/// A step of the clock that no gap explains.
-const JUMP: Duration = Duration::from_secs(300);
-/// Time of complete data after a fault.
-const PROBATION: Duration = Duration::from_secs(60);
-/// Share of pods without the ends of requests that is accepted.
-const OLD_SHARE: f64 = 0.2;
+use crate::tuning::TUNING;
 
 /// State of the feed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,14 +34,14 @@ impl Feed {
             self.last = Some(at);
             return self.check_pods(at, pods, needs_app);
         };
-        if at <= last && last - at <= GAP {
+        if at <= last && last - at <= TUNING.evidence.gap {
             return FeedCheck::Late;
         }
         self.last = Some(at);
-        if at < last || at - last > JUMP {
+        if at < last || at - last > TUNING.evidence.clock_jump {
             return self.fail(at, FreezeReason::ClockJump);
         }
-        if at - last > GAP {
+        if at - last > TUNING.evidence.gap {
             return self.fail(at, FreezeReason::Gap);
         }
         self.check_pods(at, pods, needs_app)
@@ -63,9 +55,12 @@ impl Feed {
     /// The last fault, until the end of its probation. A feed that stopped is a gap.
     pub(crate) fn fault(&self, now: Duration) -> Option<FreezeReason> {
         match self.last {
-            Some(last) if now.saturating_sub(last) > GAP => Some(FreezeReason::Gap),
-            Some(last) if last.saturating_sub(now) > GAP => Some(FreezeReason::ClockJump),
-            _ => self.fault.filter(|(at, _)| now.saturating_sub(*at) < PROBATION).map(|(_, reason)| reason),
+            Some(last) if now.saturating_sub(last) > TUNING.evidence.gap => Some(FreezeReason::Gap),
+            Some(last) if last.saturating_sub(now) > TUNING.evidence.gap => Some(FreezeReason::ClockJump),
+            _ => self
+                .fault
+                .filter(|(at, _)| now.saturating_sub(*at) < TUNING.evidence.probation)
+                .map(|(_, reason)| reason),
         }
     }
 
@@ -76,7 +71,7 @@ impl Feed {
         }
         let grown = pods.iter().filter(|pod| !pod.is_young());
         let old = grown.clone().filter(|pod| pod.app.is_none()).count();
-        if needs_app && old as f64 > OLD_SHARE * grown.count() as f64 {
+        if needs_app && old as f64 > TUNING.evidence.old_sidecars * grown.count() as f64 {
             return self.fail(at, FreezeReason::OldSidecars);
         }
         FeedCheck::Usable

@@ -31,22 +31,8 @@ use crate::learned_target::LearnedTarget;
 use crate::observation::PodSecond;
 use crate::regime::{BlockResult, Regime};
 use crate::shadow::Shadow;
-use crate::trial::{ResourcePressure, Trial};
-
-/// Length of a block.
-const BLOCK: Duration = Duration::from_secs(10);
-/// Weight of the curve's past after a block: a half-life of 30 minutes.
-const FADING: f64 = 0.996;
-/// Seconds at less than this share of the target are not at load, unless no pod could be spared.
-const AT_LOAD: f64 = 0.6;
-/// First and longest pause of raises after a breach, in seconds. It doubles.
-const FIRST_PAUSE: u64 = 60;
-const LONGEST_PAUSE: u64 = 3600;
-/// Requests of a trial for full confidence.
-const FULL_CONFIDENCE: f64 = 5000.0;
-
-/// Load over the target that is an overload.
-const OVERLOAD: f64 = 2.0;
+use crate::trial::Trial;
+use crate::tuning::TUNING;
 
 /// What learns one workload's target.
 #[derive(Clone, Debug)]
@@ -116,7 +102,7 @@ impl Learner {
             block_since: None,
             last_change: None,
             frozen_until: Duration::ZERO,
-            pause: FIRST_PAUSE,
+            pause: TUNING.steps.first_pause,
             raise_after: Duration::ZERO,
             changes: 0,
             reverts: 0,
@@ -162,12 +148,10 @@ impl Learner {
         }
         self.began_at.get_or_insert(at);
         let mut all = Sums::default();
-        let mut pressure = ResourcePressure::default();
         for pod in pods.iter().filter(|pod| !pod.is_young() && pod.is_plausible()) {
             let second = sums(pod);
             self.regime.compare(&second, &self.curve);
             all.add(&second);
-            pressure.include(pod);
         }
         self.add_memory(pods);
         self.shadow.add_requests(all.completions, all.misses);
@@ -177,16 +161,16 @@ impl Learner {
         }
         if all.seconds > 0.0 {
             self.regime.add(&all);
-            self.aftermath.add(&all, pressure);
-            self.latest.add(&all, pressure);
-            self.overloaded += u32::from(all.mean_load() > OVERLOAD * self.target);
+            self.aftermath.add(&all);
+            self.latest.add(&all);
+            self.overloaded += u32::from(all.mean_load() > TUNING.evidence.overload * self.target);
         }
         if self.is_at_load(&all) && self.is_past_settling(at) {
-            self.trial.add(&all, pressure);
+            self.trial.add(&all);
         }
         self.restore_after_breach(at);
         let since = *self.block_since.get_or_insert(at);
-        if at.saturating_sub(since) >= BLOCK {
+        if at.saturating_sub(since) >= TUNING.evidence.block {
             self.block_since = Some(at);
             self.end_block(at);
             self.latest = Trial::default();
@@ -236,17 +220,18 @@ impl Learner {
     fn confidence(&self) -> f64 {
         let part = match self.phase {
             Phase::Settled => 1.0,
-            Phase::Exploring => 0.5,
+            Phase::Exploring => TUNING.evidence.exploring_confidence,
             Phase::Observing | Phase::Frozen(_) | Phase::Reverted => 0.0,
         };
-        part * (self.trial.sums.completions / FULL_CONFIDENCE).min(1.0)
+        part * (self.trial.sums.completions / TUNING.evidence.full_confidence).min(1.0)
     }
 
     /// Whether the pods are as loaded as the target wants: more pods than that, after a panic or
     /// before the HPA removes them, look healthy at any target.
     fn is_at_load(&self, all: &Sums) -> bool {
         let needed = (all.load / self.target).ceil().max(1.0);
-        all.seconds > 0.0 && (all.mean_load() >= AT_LOAD * self.target || all.seconds <= needed)
+        all.seconds > 0.0
+            && (all.mean_load() >= TUNING.evidence.at_load * self.target || all.seconds <= needed)
     }
 
     /// Whether the pods that follow the last change have started or ended.
@@ -255,8 +240,8 @@ impl Learner {
     }
 
     fn end_block(&mut self, at: Duration) {
-        self.curve.decay(FADING);
-        self.memory.decay(FADING);
+        self.curve.decay(TUNING.curve.fading);
+        self.memory.decay(TUNING.curve.fading);
         self.fit_memory(at);
         let good = self.bracket.good.map(|_| self.target);
         let result = self.regime.end_block(&mut self.curve, good, at);

@@ -35,7 +35,9 @@ mod observation;
 mod pressure;
 mod regime;
 mod shadow;
+mod stored_number;
 mod trial;
+mod tuning;
 mod workload_learning;
 
 pub use bounds::{LearningSpec, MissBudget};

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use autoscaler::stats::{AppStat, Stat, is_plausible};
 
-/// Pods that have been ready for less time still fill up, and their sidecars may not have the
-/// latency objective yet.
-const YOUNG: Duration = Duration::from_secs(10);
+use crate::tuning::TUNING;
 
 /// Least number of requests in a second that has any. A report of a smaller part of a request is
 /// damaged, and a mean over it would not be finite.
@@ -27,8 +25,6 @@ pub struct PodSecond {
     /// Memory of the container as a share of its limit, by a reading that is new in this second. A
     /// reading counts once; there is one each 15 s where the cluster has `metrics.k8s.io`.
     pub memory: Option<f64>,
-    /// Share of CPU periods in which the container was throttled.
-    pub throttled: Option<f64>,
 }
 
 /// The requests that ended in one second of one pod.
@@ -60,7 +56,7 @@ impl PodSecond {
 
     /// Whether the pod has just become ready.
     pub(crate) fn is_young(&self) -> bool {
-        self.age < YOUNG
+        self.age < TUNING.evidence.young_pod
     }
 
     /// Whether every value is finite and in its range. Other seconds count as missing.
@@ -76,7 +72,6 @@ impl PodSecond {
         [self.concurrency, self.arrivals, app.completions, app.seconds, app.misses, app.errors]
             .into_iter()
             .chain(self.memory)
-            .chain(self.throttled)
             .all(is_plausible)
     }
 }

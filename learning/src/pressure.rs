@@ -3,17 +3,7 @@
 use crate::bounds::LearningSpec;
 use crate::curve::{LoadCurve, Sums};
 use crate::trial::Trial;
-
-/// Share of the budget that the target may use: the rest is for bursts.
-const USE: f64 = 0.85;
-/// A base above this share of the budget leaves no room to measure the load's own misses.
-const HIGH_BASE: f64 = 0.7;
-/// Increase of the time in the app that is accepted above such a base.
-const SLIGHT: f64 = 0.025;
-/// Without an objective: time in the app over the time at low load.
-const KNEE: f64 = 1.5;
-/// Standard deviations of a sure result.
-const SURE: f64 = 2.0;
+use crate::tuning::TUNING;
 
 /// Largest severity.
 const MOST_SEVERE: f64 = 1e6;
@@ -52,13 +42,13 @@ impl Assessment {
         let slowdown = base.map(|base| trial.sums.mean_time() / base.mean_time());
         let (pressure, severity) = match (spec.objective.map(|budget| budget.0), base) {
             (None, None) => (Pressure::Unknown, 1.0),
-            (None, Some(base)) => of_time(trial, &base, KNEE - 1.0, None),
-            (Some(budget), Some(base)) if base.miss_rate() > HIGH_BASE * budget => {
-                let limit = budget.max(base.miss_rate()) * (1.0 + SLIGHT);
-                of_time(trial, &base, SLIGHT, Some(limit))
+            (None, Some(base)) => of_time(trial, &base, TUNING.pressure.knee - 1.0, None),
+            (Some(budget), Some(base)) if base.miss_rate() > TUNING.pressure.high_base * budget => {
+                let limit = budget.max(base.miss_rate()) * (1.0 + TUNING.pressure.slight);
+                of_time(trial, &base, TUNING.pressure.slight, Some(limit))
             }
             (Some(budget), None) if is_between(trial, budget) => (Pressure::Unknown, 1.0),
-            (Some(budget), _) => of_misses(trial, budget * USE),
+            (Some(budget), _) => of_misses(trial, budget * TUNING.pressure.used_budget),
         };
         // JSON has no infinity, and a state with one could not be restored.
         let severity = if severity.is_nan() { 1.0 } else { severity.clamp(0.0, MOST_SEVERE) };
@@ -69,12 +59,12 @@ impl Assessment {
 /// Whether the misses are between what the target may use and what the objective allows. Without a
 /// reference it is open whether the load is their cause.
 fn is_between(trial: &Trial, budget: f64) -> bool {
-    let (least, most) = trial.miss_rate_bounds(SURE);
-    most >= budget * USE && least <= budget * (1.0 + SLIGHT)
+    let (least, most) = trial.miss_rate_bounds(TUNING.evidence.sure);
+    most >= budget * TUNING.pressure.used_budget && least <= budget * (1.0 + TUNING.pressure.slight)
 }
 
 fn of_misses(trial: &Trial, limit: f64) -> (Pressure, f64) {
-    let (least, most) = trial.miss_rate_bounds(SURE);
+    let (least, most) = trial.miss_rate_bounds(TUNING.evidence.sure);
     let pressure = match () {
         () if least > limit => Pressure::High,
         () if most < limit => Pressure::Low,
@@ -86,11 +76,11 @@ fn of_misses(trial: &Trial, limit: f64) -> (Pressure, f64) {
 fn of_time(trial: &Trial, base: &Sums, increase: f64, miss_limit: Option<f64>) -> (Pressure, f64) {
     let severity = (trial.sums.mean_time() / base.mean_time() - 1.0) / increase;
     let deviation = trial.time_deviation() * (1.0 + increase) / increase;
-    let misses = |limit| trial.miss_rate_bounds(SURE).0 > limit;
+    let misses = |limit| trial.miss_rate_bounds(TUNING.evidence.sure).0 > limit;
     let pressure = match miss_limit {
         Some(limit) if misses(limit) && severity > 1.0 => Pressure::High,
-        _ if severity - deviation > 1.2 => Pressure::High,
-        _ if severity < 0.7 => Pressure::Low,
+        _ if severity - deviation > TUNING.pressure.slow => Pressure::High,
+        _ if severity < TUNING.pressure.fast => Pressure::Low,
         _ => Pressure::Fine,
     };
     (pressure, severity)

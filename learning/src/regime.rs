@@ -7,19 +7,7 @@
 use std::time::Duration;
 
 use crate::curve::{LoadCurve, Sums};
-
-/// Deviation of the throughput, as a logarithm, that noise of many requests does not reach.
-const DEVIATION: f64 = 0.25;
-/// The same for a higher throughput. A larger target has one too until its loads are known.
-const DEVIATION_UP: f64 = 0.5;
-/// The same in an overload, while requests pile up and drain.
-const DEVIATION_OVERLOADED: f64 = 0.8;
-/// Load over the target that is an overload.
-const OVERLOAD: f64 = 2.0;
-/// Requests of a block below which it shows nothing.
-const LEAST_REQUESTS: f64 = 100.0;
-/// A regime that lasts for longer than this is the new normal.
-const REBASE: Duration = Duration::from_secs(600);
+use crate::tuning::TUNING;
 
 /// Comparison of one block of seconds with the curve.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,14 +43,14 @@ pub(crate) enum BlockResult {
 
 impl Comparison {
     fn is_shifted(&self, target: f64) -> bool {
-        if self.observed.max(self.least) < LEAST_REQUESTS {
+        if self.observed.max(self.least) < TUNING.curve.shift_requests {
             return false;
         }
         let ratio = self.observed / self.observed.clamp(self.least, self.most.max(self.least));
-        let overloaded = self.load > OVERLOAD * target * self.seconds;
-        let deviation = if overloaded { DEVIATION_OVERLOADED } else { DEVIATION };
-        let noise = 4.0 / self.observed.max(1.0).sqrt();
-        ratio.ln() < -(deviation + noise) || ratio.ln() > DEVIATION_UP + noise
+        let overloaded = self.load > TUNING.evidence.overload * target * self.seconds;
+        let deviation = if overloaded { TUNING.curve.shift_overloaded } else { TUNING.curve.shift_down };
+        let noise = TUNING.curve.shift_noise / self.observed.max(1.0).sqrt();
+        ratio.ln() < -(deviation + noise) || ratio.ln() > TUNING.curve.shift_up + noise
     }
 }
 
@@ -106,7 +94,7 @@ impl Regime {
         self.block.clear();
         let since = *self.shifted_since.get_or_insert(now);
         self.last_shift = Some(now);
-        if now.saturating_sub(since) >= REBASE {
+        if now.saturating_sub(since) >= TUNING.curve.rebase {
             curve.clear();
             *self = Self::default();
             return BlockResult::Rebased;
@@ -122,6 +110,6 @@ impl Regime {
 
     /// Whether the service time changed a short time ago.
     pub(crate) fn is_unstable(&self, now: Duration) -> bool {
-        self.last_shift.is_some_and(|at| now.saturating_sub(at) < REBASE)
+        self.last_shift.is_some_and(|at| now.saturating_sub(at) < TUNING.curve.rebase)
     }
 }

@@ -6,12 +6,8 @@ use autoscaler::scaling::decider::{Decider, DeciderSpec};
 use autoscaler::stats::collection::WindowAverages;
 use serde::{Deserialize, Serialize};
 
-/// Time over which costs are compared.
-const SPAN: Duration = Duration::from_secs(3600);
-/// Accepted cost over the user's target.
-const ACCEPTED: f64 = 1.10;
-/// Accepted misses over the budget, as a share of requests.
-const ACCEPTED_MISSES: f64 = 0.005;
+use crate::stored_number::is_usable;
+use crate::tuning::TUNING;
 
 /// Costs since the start of the present hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -44,7 +40,7 @@ impl Costs {
     /// Whether the restored sums are usable.
     fn is_valid(&self) -> bool {
         let sums = [self.learned, self.shadow, self.requests, self.misses];
-        sums.into_iter().all(|sum| (0.0..1e15).contains(&sum))
+        sums.into_iter().all(is_usable)
     }
 }
 
@@ -85,13 +81,13 @@ impl Shadow {
         self.costs.learned += f64::from(ready.max(1));
         self.costs.shadow += f64::from(result.desired.max(1));
         let since = *self.costs.since.get_or_insert(now);
-        if now < since || now - since < SPAN {
+        if now < since || now - since < TUNING.costs.span {
             return None;
         }
         let costs = std::mem::take(&mut self.costs);
         Some(HourResult {
-            costs_more: costs.learned > ACCEPTED * costs.shadow,
-            misses_more: costs.misses > (budget + ACCEPTED_MISSES) * costs.requests,
+            costs_more: costs.learned > TUNING.costs.accepted_pods * costs.shadow,
+            misses_more: costs.misses > (budget + TUNING.costs.accepted_misses) * costs.requests,
         })
     }
 }

@@ -4,12 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Time after a change in which its pods start or end.
-const SETTLING: Duration = Duration::from_secs(20);
-/// Time after a release in which the pods for its load start.
-const SETTLING_RELEASE: Duration = Duration::from_secs(45);
-/// Time after a restored target in which an overload ends.
-pub(super) const RECOVERY: Duration = Duration::from_secs(60);
+use crate::stored_number::is_usable;
+use crate::tuning::TUNING;
 
 /// A change of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,17 +46,16 @@ impl Change {
 
     /// Whether the restored numbers are usable.
     pub(super) fn is_valid(&self) -> bool {
-        let usable = |number: f64| (0.0..1e15).contains(&number);
         self.from > 0.0
-            && [self.from, self.load, self.time, self.misses, self.deviation].into_iter().all(usable)
+            && [self.from, self.load, self.time, self.misses, self.deviation].into_iter().all(is_usable)
     }
 
     /// Time until the pods carry their part of the load.
     pub(super) fn settling(&self) -> Duration {
         match self.kind {
-            ChangeKind::Raise | ChangeKind::Lower | ChangeKind::Memory => SETTLING,
-            ChangeKind::Release => SETTLING_RELEASE,
-            ChangeKind::Restore => RECOVERY,
+            ChangeKind::Raise | ChangeKind::Lower | ChangeKind::Memory => TUNING.evidence.settling,
+            ChangeKind::Release => TUNING.evidence.settling_release,
+            ChangeKind::Restore => TUNING.evidence.recovery,
         }
     }
 }

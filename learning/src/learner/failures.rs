@@ -5,14 +5,7 @@
 //! failed request is a miss. Without one, nothing else shows that a target is too high.
 
 use crate::curve::Sums;
-
-/// Weight of the past after a second: a half-life of 20 s.
-const FADING: f64 = 0.966;
-/// Share of failed requests above which there is no evidence. A smaller one changes the mean time
-/// by less than what counts as slower.
-const MOST_FAILED: f64 = 0.02;
-/// Requests below which a share shows nothing.
-const LEAST_REQUESTS: f64 = 50.0;
+use crate::tuning::TUNING;
 
 /// Requests of the last minute; older ones weigh less.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,13 +19,14 @@ pub(super) struct Failures {
 impl Failures {
     /// Adds one second of all pods, measured without an objective: its misses are failures alone.
     pub(super) fn add(&mut self, second: &Sums) {
-        self.requests = self.requests * FADING + second.completions;
-        self.failed = self.failed * FADING + second.misses;
+        self.requests = self.requests * TUNING.evidence.failure_fading + second.completions;
+        self.failed = self.failed * TUNING.evidence.failure_fading + second.misses;
     }
 
     /// Whether too many requests failed.
     pub(super) fn are_many(&self) -> bool {
-        self.requests >= LEAST_REQUESTS && self.failed > MOST_FAILED * self.requests
+        self.requests >= TUNING.evidence.failure_requests
+            && self.failed > TUNING.evidence.most_failed * self.requests
     }
 }
 

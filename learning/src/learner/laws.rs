@@ -51,7 +51,6 @@ fn pods() -> impl Strategy<Value = Vec<PodSecond>> {
             errors,
         }),
         memory,
-        throttled: None,
     });
     prop::collection::vec(pod, 0..5)
 }

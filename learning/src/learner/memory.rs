@@ -4,20 +4,10 @@ use std::time::Duration;
 
 use autoscaler::learning_report::Phase;
 
+use super::Learner;
 use super::change::ChangeKind;
-use super::{BLOCK, Learner};
 use crate::observation::PodSecond;
-
-/// Factor on the load of the pods at an out-of-memory kill. One pod had more than their mean.
-const AFTER_KILL: f64 = 0.7;
-/// Least load at a kill over the target. Requests do not take the memory of idle pods.
-const LEAST_KILLED: f64 = 0.25;
-/// Factor on the target at a kill of a pod before any second of its load.
-const AFTER_EARLY_KILL: f64 = 0.5;
-/// Factor on the target at a kill that the memory line did not expect.
-const AFTER_RARE_KILL: f64 = 0.85;
-/// A target is lowered for its memory if it is above the fitting one by more than this.
-const MEMORY_EXCESS: f64 = 1.05;
+use crate::tuning::TUNING;
 
 // === impl Learner ===
 
@@ -28,7 +18,8 @@ impl Learner {
         self.memory.record_kill();
         let cap = self.cap_after_kill(killed);
         // Kills of the same moment have the same cause.
-        let recent = self.last_change.is_some_and(|change| at.saturating_sub(change.at) < BLOCK);
+        let recent =
+            self.last_change.is_some_and(|change| at.saturating_sub(change.at) < TUNING.evidence.block);
         if self.phase != Phase::Reverted && !(recent && self.memory_cap.is_some()) {
             self.memory_cap = Some(self.memory_cap.map_or(cap, |old| old.min(cap)));
             self.guessed_at = (!self.memory.is_precise()).then_some(killed);
@@ -40,9 +31,11 @@ impl Learner {
     /// did not. Requests that pile up before the next pods are ready kill again, whatever it is.
     fn cap_after_kill(&self, killed: f64) -> f64 {
         match (self.memory.sure_target().filter(|_| self.memory.is_precise()), self.memory.load()) {
-            (Some(fitting), _) => fitting.min(killed * AFTER_RARE_KILL),
-            (None, Some(load)) => load.clamp(killed * LEAST_KILLED, killed) * AFTER_KILL,
-            (None, None) => killed * AFTER_EARLY_KILL,
+            (Some(fitting), _) => fitting.min(killed * TUNING.memory.after_rare_kill),
+            (None, Some(load)) => {
+                load.clamp(killed * TUNING.memory.least_killed, killed) * TUNING.memory.after_kill
+            }
+            (None, None) => killed * TUNING.memory.after_early_kill,
         }
     }
 
@@ -77,7 +70,7 @@ impl Learner {
         }
         if let Some(fitting) = self.memory.possible_target()
             && self.in_force
-            && self.target > MEMORY_EXCESS * fitting
+            && self.target > TUNING.memory.excess * fitting
         {
             self.change_to(fitting, ChangeKind::Memory, at);
         }

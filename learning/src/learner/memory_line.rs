@@ -9,20 +9,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Weight of a second in the load of a reading: a time constant of 20 s.
-const SMOOTHING: f64 = 0.05;
-/// Readings that show a slope.
-const LEAST_READINGS: f64 = 20.0;
-/// Readings from which on the line replaces what a kill showed.
-const PRECISE: f64 = 100.0;
-/// Standard deviations of a momentary load that is never exceeded, and of a sure slope.
-const PEAK: f64 = 4.0;
-const SURE: f64 = 2.0;
-/// Least spread of the momentary load over the spread of independent arrivals. With few pods it
-/// grows.
-const LEAST_SPREAD: f64 = 0.775;
-/// Load that divides.
-const LEAST_LOAD: f64 = 1e-3;
+use crate::curve::LEAST_LOAD;
+use crate::stored_number::is_usable;
+use crate::tuning::TUNING;
 
 /// Sums of readings, and the load at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -61,12 +50,12 @@ impl MemoryLine {
     pub(super) fn is_valid(&self) -> bool {
         let sums =
             [self.readings, self.loads, self.shares, self.load_squares, self.share_squares, self.products];
-        sums.into_iter().chain(self.least).all(|sum| (0.0..1e15).contains(&sum))
+        sums.into_iter().chain(self.least).all(is_usable)
     }
 
     /// Adds a second with this mean load of all pods.
     pub(super) fn add_load(&mut self, load: f64) {
-        self.load = Some(self.load.map_or(load, |old| old + SMOOTHING * (load - old)));
+        self.load = Some(self.load.map_or(load, |old| old + TUNING.memory.smoothing * (load - old)));
     }
 
     /// Adds a reading of one pod, as a share of its limit.
@@ -103,7 +92,7 @@ impl MemoryLine {
 
     /// Whether the line shows more than a kill does.
     pub(super) fn is_precise(&self) -> bool {
-        self.readings >= PRECISE
+        self.readings >= TUNING.memory.precise_readings
     }
 
     /// The largest target that surely fits, for a raise. `None` without any reading.
@@ -111,7 +100,7 @@ impl MemoryLine {
         let (load, share) = self.mean()?;
         let most = self.most_of_request(load, share)?;
         let slope = self.fit().map_or(most, |fit| {
-            let error = SURE * fit.deviation;
+            let error = TUNING.evidence.sure * fit.deviation;
             most.max(fit.slope - error).min(fit.slope + error)
         });
         Some(fitting(load, share, slope, self.peak(slope)))
@@ -124,14 +113,14 @@ impl MemoryLine {
         let load = load.max(LEAST_LOAD);
         let spread = (self.share_squares / self.readings - share * share).max(0.0).sqrt();
         let above_least = (share - self.least?) / load;
-        Some(above_least.max(spread / (LEAST_SPREAD * load.sqrt())).max(0.0))
+        Some(above_least.max(spread / (TUNING.memory.least_spread * load.sqrt())).max(0.0))
     }
 
     /// The largest target that may fit, for a lower one. `None` without a sure slope: memory that
     /// does not depend on the load needs no further pods.
     pub(super) fn possible_target(&self) -> Option<f64> {
         let fit = self.fit()?;
-        let slope = fit.slope - SURE * fit.deviation;
+        let slope = fit.slope - TUNING.evidence.sure * fit.deviation;
         (slope > 0.0).then(|| fitting(fit.load, fit.share, slope, self.peak(fit.slope)))
     }
 
@@ -139,7 +128,8 @@ impl MemoryLine {
     fn peak(&self, slope: f64) -> f64 {
         let fit = self.fit().filter(|_| self.is_precise() && !self.killed);
         let spread = fit.map_or(1.0, |fit| fit.spread / (slope * fit.load.max(LEAST_LOAD).sqrt()));
-        PEAK * if spread.is_finite() { spread.clamp(LEAST_SPREAD, 1.0) } else { 1.0 }
+        TUNING.memory.peak
+            * if spread.is_finite() { spread.clamp(TUNING.memory.least_spread, 1.0) } else { 1.0 }
     }
 
     fn mean(&self) -> Option<(f64, f64)> {
@@ -149,7 +139,7 @@ impl MemoryLine {
     fn fit(&self) -> Option<Fit> {
         let (load, share) = self.mean()?;
         let loads = self.load_squares - self.readings * load * load;
-        if self.readings < LEAST_READINGS || loads <= 1e-6 * self.load_squares {
+        if self.readings < TUNING.memory.slope_readings || loads <= 1e-6 * self.load_squares {
             return None;
         }
         let products = self.products - self.readings * load * share;

@@ -8,24 +8,23 @@ use std::time::Duration;
 use autoscaler::learning_report::Phase;
 use serde::{Deserialize, Serialize};
 
+use super::Learner;
 use super::change::Change;
 use super::memory_line::MemoryLine;
-use super::{FIRST_PAUSE, LONGEST_PAUSE, Learner};
 use crate::bounds::LearningSpec;
 use crate::bracket::Bracket;
 use crate::curve::LoadCurve;
 use crate::shadow::Costs;
+use crate::tuning::TUNING;
 
 /// Relative difference of two numbers of which one was a JSON text.
 const SAME: f64 = 1e-9;
-/// Age after which a stored state is of no use.
-const STORED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The part of the state that outlives a restart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LearnerState {
-    pub(super) epoch: u64,
+    epoch: u64,
     pub(super) target: f64,
     pub(super) user_target: f64,
     /// `None` in the states of earlier versions.
@@ -77,7 +76,7 @@ impl Learner {
         let age = now.saturating_sub(state.saved_at);
         let same = state.epoch == epoch && state.has_target_of(&spec);
         let valid = state.curve.is_valid() && state.bracket.is_valid() && state.target.is_finite();
-        if same && age <= STORED_FOR && valid {
+        if same && age <= TUNING.evidence.stored_for && valid {
             learner.target = spec.clamp(state.target);
             learner.memory_cap = state.memory_cap;
             learner.guessed_at = state.guessed_at;
@@ -109,10 +108,10 @@ impl Learner {
     /// Restores the rests, which end as soon as those that begin now, whatever the stored clock
     /// was.
     fn restore_rests(&mut self, rests: Rests, now: Duration) {
-        let latest = now.saturating_add(Duration::from_secs(LONGEST_PAUSE));
+        let latest = now.saturating_add(Duration::from_secs(TUNING.steps.longest_pause));
         self.frozen_until = rests.frozen_until.min(latest);
         self.raise_after = rests.raise_after.min(latest);
-        self.pause = rests.pause.clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        self.pause = rests.pause.clamp(TUNING.steps.first_pause, TUNING.steps.longest_pause);
     }
 
     /// The state to store for a restart.

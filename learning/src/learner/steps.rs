@@ -4,73 +4,13 @@ use std::time::Duration;
 
 use autoscaler::learning_report::Phase;
 
-use super::change::{Change, ChangeKind, RECOVERY};
-use super::{LONGEST_PAUSE, Learner, OVERLOAD};
+use super::Learner;
+use super::change::{Change, ChangeKind};
 use crate::bracket::Tried;
 use crate::pressure::{Assessment, Pressure};
 use crate::shadow::HourResult;
 use crate::trial::Trial;
-
-/// Requests below which a trial shows nothing.
-const LEAST_REQUESTS: f64 = 150.0;
-/// Seconds of a trial before a step while exploring.
-const LEAST_SECONDS: f64 = 20.0;
-/// Seconds of a trial before a target settles. In a shorter one noise can hide that there is room.
-const LEAST_SETTLED_SECONDS: f64 = 60.0;
-/// Seconds of a trial before a step away from a severe breach.
-const LEAST_SEVERE_SECONDS: f64 = 5.0;
-/// No raise before this: a mix of requests may change in the first minutes.
-const BEFORE_RAISES: Duration = Duration::from_secs(240);
-/// No lower target before this.
-const BEFORE_LOWERS: Duration = Duration::from_secs(60);
-/// Time between two changes when settled.
-const BETWEEN_CHANGES: Duration = Duration::from_secs(600);
-/// Seconds of a trial after which it fades when settled.
-const FADE_AFTER: f64 = 600.0;
-/// Factors of a raise; the first allowed one is taken.
-const RAISES: [f64; 2] = [1.25, 1.12];
-const SETTLED_RAISES: [f64; 1] = [1.08];
-/// Elasticity from which on more load pays.
-const ELASTIC: f64 = 0.78;
-/// Growth of the load, as a logarithm, that shows an elasticity.
-const LEAST_GROWTH: f64 = 0.05;
-/// Without an elasticity: increase of the time over that at low load.
-const SLOWER: f64 = 0.03;
-/// Severity that a raise or a lower target aims at.
-const AIM: f64 = 0.85;
-/// Severity of a settled target that needs no patience.
-const SEVERE: f64 = 2.0;
-/// Severity of an unsure result that ends a raise.
-const SLIGHTLY_BAD: f64 = 1.05;
-/// Time after a raise in which a breach restores the last good target.
-const WATCHED: Duration = Duration::from_secs(900);
-/// Factor on a restored target that still overloads the pods.
-const BACK: f64 = 0.88;
-/// Seconds of overload that are a breach.
-const MOST_OVERLOADED: u32 = 3;
-/// Standard deviations by which a breach is sure, and the excess over the budget that is not a
-/// breach yet.
-const SURE: f64 = 2.0;
-const SLIGHT: f64 = 0.025;
-/// Share of throttled CPU periods from which on there is no raise.
-const MOST_THROTTLED: f64 = 0.1;
-/// Load over a bad target's load.
-const DISTANCE: f64 = 0.95;
-/// Part of the load's decrease that must show in the time or the misses.
-const SHOWS: f64 = 0.4;
-/// Factor of a step without any reference.
-const PROBE: f64 = 0.8;
-/// Largest target over the load of the trial: more pods than the target needs show nothing about
-/// it.
-const MOST_AHEAD: f64 = 1.6;
-/// Share of a settled target that its pods carry, before a raise.
-const CARRIED: f64 = 0.83;
-/// Load of a reference over a settled target's load, before a raise.
-const LOWER_LOAD: f64 = 0.8;
-/// A bad target over the present one, from which on there is room for a raise.
-const NEAR_BAD: f64 = 1.3;
-/// Change of the time in the app, as a logarithm, that counts as none.
-const STEADY: f64 = 0.1;
+use crate::tuning::TUNING;
 
 // === impl Learner ===
 
@@ -78,11 +18,12 @@ impl Learner {
     /// Makes at most one change.
     pub(super) fn step(&mut self, at: Duration) {
         let assessment = Assessment::new(&self.spec, &self.trial, &self.curve);
-        if self.trial.sums.completions < LEAST_REQUESTS {
+        if self.trial.sums.completions < TUNING.steps.least_requests {
             return;
         }
-        let severe = assessment.pressure == Pressure::High && assessment.severity > SEVERE;
-        if self.trial.seconds < if severe { LEAST_SEVERE_SECONDS } else { LEAST_SECONDS } {
+        let severe = assessment.pressure == Pressure::High && assessment.severity > TUNING.steps.severe;
+        if self.trial.seconds < if severe { TUNING.steps.severe_seconds } else { TUNING.steps.least_seconds }
+        {
             return;
         }
         if !self.in_force && (assessment.pressure == Pressure::Unknown || self.target != self.spec.start()) {
@@ -97,12 +38,14 @@ impl Learner {
         match assessment.pressure {
             Pressure::High if self.raised_last() => self.restore_good(assessment.severity, at),
             Pressure::High => self.lower(&assessment, at),
-            Pressure::Unknown if self.spec.objective.is_some() => self.raise(&assessment, at, &RAISES),
+            Pressure::Unknown if self.spec.objective.is_some() => {
+                self.raise(&assessment, at, &TUNING.steps.raises)
+            }
             Pressure::Unknown => self.probe(at),
             Pressure::Fine => self.settle(&assessment, at),
             Pressure::Low => {
                 self.record_good(&assessment, at);
-                self.raise(&assessment, at, &RAISES);
+                self.raise(&assessment, at, &TUNING.steps.raises);
             }
         }
     }
@@ -120,7 +63,7 @@ impl Learner {
         if !holds && self.is_patient(at) {
             self.change_to(user, ChangeKind::Restore, at);
         }
-        if self.trial.seconds > FADE_AFTER {
+        if self.trial.seconds > TUNING.steps.fade_after {
             self.trial.fade();
         }
         self.phase = if self.target == user { Phase::Observing } else { Phase::Settled };
@@ -131,34 +74,36 @@ impl Learner {
     pub(super) fn restore_after_breach(&mut self, at: Duration) {
         let Some(change) = self.last_change else { return };
         let passed = at.saturating_sub(change.at);
-        if passed > WATCHED || self.phase == Phase::Reverted {
+        if passed > TUNING.steps.watched || self.phase == Phase::Reverted {
             return;
         }
-        let overloaded = self.overloaded >= MOST_OVERLOADED;
+        let overloaded = self.overloaded >= TUNING.steps.most_overloaded;
         match change.kind {
-            ChangeKind::Raise if overloaded || self.breaks_objective() => self.restore_good(SEVERE, at),
-            ChangeKind::Restore if passed < RECOVERY => self.overloaded = 0,
+            ChangeKind::Raise if overloaded || self.breaks_objective() => {
+                self.restore_good(TUNING.steps.severe, at)
+            }
+            ChangeKind::Restore if passed < TUNING.evidence.recovery => self.overloaded = 0,
             ChangeKind::Restore if change.was_settled => {}
             ChangeKind::Restore if overloaded && matches!(self.phase, Phase::Exploring | Phase::Settled) => {
-                self.bracket.record_bad(Tried { target: self.target, severity: SEVERE, at });
-                self.change_to(self.target * BACK, ChangeKind::Restore, at);
+                self.bracket.record_bad(Tried { target: self.target, severity: TUNING.steps.severe, at });
+                self.change_to(self.target * TUNING.steps.after_overload, ChangeKind::Restore, at);
             }
             _ => {}
         }
     }
 
     fn breaks_objective(&self) -> bool {
-        let least = self.aftermath.miss_rate_bounds(SURE).0;
-        let enough = self.aftermath.sums.completions >= LEAST_REQUESTS;
-        enough && self.spec.objective.is_some_and(|budget| least > budget.0 * (1.0 + SLIGHT))
+        let least = self.aftermath.miss_rate_bounds(TUNING.evidence.sure).0;
+        let enough = self.aftermath.sums.completions >= TUNING.steps.least_requests;
+        enough && self.spec.objective.is_some_and(|budget| least > budget.0 * (1.0 + TUNING.pressure.slight))
     }
 
     /// Restores the target before a raise if the service time changed right after it.
     pub(super) fn undo_recent_raise(&mut self, at: Duration) {
         if let Some(Change { at: raised_at, from, kind: ChangeKind::Raise, .. }) = self.last_change
-            && at.saturating_sub(raised_at) < 2 * BEFORE_LOWERS
+            && at.saturating_sub(raised_at) < 2 * TUNING.steps.before_lowers
         {
-            self.bracket.record_bad(Tried { target: self.target, severity: SEVERE, at });
+            self.bracket.record_bad(Tried { target: self.target, severity: TUNING.steps.severe, at });
             self.change_to(from, ChangeKind::Restore, at);
         }
     }
@@ -167,7 +112,7 @@ impl Learner {
     /// long ago the raise was: without an objective, nothing else shows that it went too far.
     pub(super) fn stop_at_failures(&mut self, at: Duration) {
         if self.raised_last() && self.phase != Phase::Reverted {
-            self.restore_good(SEVERE, at);
+            self.restore_good(TUNING.steps.severe, at);
         }
         self.discard_trial(at);
     }
@@ -175,7 +120,7 @@ impl Learner {
     /// Returns to the user's target if the learned one was worse for an hour.
     pub(super) fn compare_with_user(&mut self, hour: HourResult, at: Duration) {
         let user = self.spec.start();
-        let user_is_bad = self.bracket.bad.is_some_and(|bad| bad.target <= user * 1.05);
+        let user_is_bad = self.bracket.bad.is_some_and(|bad| bad.target <= user * TUNING.costs.near_user);
         let costs_more = hour.costs_more && self.target < user && !user_is_bad;
         let may_fit = self.memory.possible_target().is_none_or(|fitting| user <= fitting);
         let misses_more = hour.misses_more && self.target > user && self.spec.objective.is_some();
@@ -186,16 +131,16 @@ impl Learner {
     }
 
     fn step_settled(&mut self, assessment: &Assessment, at: Duration) {
-        if self.trial.seconds > FADE_AFTER {
+        if self.trial.seconds > TUNING.steps.fade_after {
             self.trial.fade();
         }
         let patient = self.is_patient(at);
         match assessment.pressure {
-            Pressure::High if assessment.severity > SEVERE => self.lower(assessment, at),
+            Pressure::High if assessment.severity > TUNING.steps.severe => self.lower(assessment, at),
             Pressure::High if patient && self.misses_objective() => self.lower(assessment, at),
-            Pressure::Low if patient && self.trial.seconds >= FADE_AFTER / 2.0 => {
+            Pressure::Low if patient && self.trial.seconds >= TUNING.steps.fade_after / 2.0 => {
                 self.record_good(assessment, at);
-                self.raise(assessment, at, &SETTLED_RAISES);
+                self.raise(assessment, at, &[TUNING.steps.settled_raise]);
             }
             _ => {}
         }
@@ -203,24 +148,24 @@ impl Learner {
 
     /// Whether requests surely miss the whole budget. Without an objective every breach is one.
     fn misses_objective(&self) -> bool {
-        let least = self.trial.miss_rate_bounds(SURE).0;
+        let least = self.trial.miss_rate_bounds(TUNING.evidence.sure).0;
         self.spec.objective.is_none_or(|budget| least > budget.0)
     }
 
     /// Whether the last change is long ago.
     fn is_patient(&self, at: Duration) -> bool {
-        self.last_change.is_none_or(|change| at.saturating_sub(change.at) >= BETWEEN_CHANGES)
+        self.last_change.is_none_or(|change| at.saturating_sub(change.at) >= TUNING.steps.between_changes)
     }
 
     fn lower(&mut self, assessment: &Assessment, at: Duration) {
         let tried = self.tried(assessment, at);
-        if self.is_early(at, BEFORE_LOWERS) {
+        if self.is_early(at, TUNING.steps.before_lowers) {
             return;
         }
         if self.lowered_in_vain() {
             return self.freeze(at);
         }
-        let target = self.bracket.below(tried, AIM);
+        let target = self.bracket.below(tried, TUNING.steps.aim);
         // At the lower bound the result changes nothing, and the bad target above it stays known.
         if self.has_effect(self.spec.clamp(target)) {
             self.bracket.record_bad(tried);
@@ -234,10 +179,10 @@ impl Learner {
     /// A lower target without any reference: its result shows where the knee is.
     fn probe(&mut self, at: Duration) {
         let lowered = self.last_change.is_some_and(|change| change.kind == ChangeKind::Lower);
-        let target = self.target * PROBE;
+        let target = self.target * TUNING.steps.probe;
         match () {
             () if lowered && self.lowered_in_vain() => self.freeze(at),
-            () if self.is_early(at, BEFORE_RAISES) => {}
+            () if self.is_early(at, TUNING.steps.before_raises) => {}
             () if self.has_effect(self.spec.clamp(target)) => self.change_to(target, ChangeKind::Lower, at),
             () => self.phase = Phase::Settled,
         }
@@ -248,15 +193,15 @@ impl Learner {
         if let Some(change) = self.last_change {
             self.change_to(change.from, ChangeKind::Restore, at);
         }
-        self.frozen_until = at.saturating_add(BETWEEN_CHANGES.max(self.next_pause()));
+        self.frozen_until = at.saturating_add(TUNING.steps.between_changes.max(self.next_pause()));
     }
 
     /// Settles if the trial is long enough. Until then each block may still show room or a breach.
     fn settle(&mut self, assessment: &Assessment, at: Duration) {
-        if self.trial.seconds < LEAST_SETTLED_SECONDS {
+        if self.trial.seconds < TUNING.steps.settled_seconds {
             return;
         }
-        if self.raised_last() && assessment.severity > SLIGHTLY_BAD {
+        if self.raised_last() && assessment.severity > TUNING.steps.slightly_bad {
             return self.restore_good(assessment.severity, at);
         }
         self.record_good(assessment, at);
@@ -264,23 +209,22 @@ impl Learner {
     }
 
     fn raise(&mut self, assessment: &Assessment, at: Duration, factors: &[f64]) {
-        if self.is_early(at, BEFORE_RAISES) || at < self.raise_after {
+        if self.is_early(at, TUNING.steps.before_raises) || at < self.raise_after {
             return;
         }
         let mut targets = factors.iter().map(|factor| self.spec.clamp(self.target * factor));
         match targets.find(|target| self.may_raise_to(assessment, *target, at)) {
             Some(target) => self.change_to(target, ChangeKind::Raise, at),
-            None if self.trial.seconds >= LEAST_SETTLED_SECONDS => self.phase = Phase::Settled,
+            None if self.trial.seconds >= TUNING.steps.settled_seconds => self.phase = Phase::Settled,
             None => {}
         }
     }
 
     fn may_raise_to(&self, assessment: &Assessment, target: f64, at: Duration) -> bool {
         self.fits_memory(target)
-            && self.trial.throttled() < MOST_THROTTLED
             && self.bracket.fresh_bad(at).is_none_or(|bad| self.is_far(target, bad))
             && self.has_effect(target)
-            && target <= MOST_AHEAD * self.trial.sums.mean_load()
+            && target <= TUNING.steps.most_ahead * self.trial.sums.mean_load()
             && self.is_steady()
             && self.is_below_knee(assessment)
             && (self.phase != Phase::Settled || self.has_room(assessment))
@@ -290,51 +234,54 @@ impl Learner {
     /// clearly lower. Near the optimum a raise gains little, and may cost an overload.
     fn has_room(&self, assessment: &Assessment) -> bool {
         let load = self.trial.sums.mean_load();
-        let lower = assessment.reference_load.is_some_and(|reference| reference <= LOWER_LOAD * load);
-        lower && load >= CARRIED * self.target
+        let lower =
+            assessment.reference_load.is_some_and(|reference| reference <= TUNING.steps.lower_load * load);
+        lower && load >= TUNING.steps.carried * self.target
     }
 
     /// Whether the last block was as fast as the trial. Otherwise the mix of requests may be
     /// another one now, or a dependency, and the trial shows nothing about it.
     fn is_steady(&self) -> bool {
         let change = (self.latest.sums.mean_time() / self.trial.sums.mean_time()).ln().abs();
-        change <= STEADY + SURE * self.latest.time_deviation()
+        change <= TUNING.steps.steady + TUNING.evidence.sure * self.latest.time_deviation()
     }
 
     /// Whether more load still brings throughput: by the last change of the load, or else by the
     /// time at low load.
     fn is_below_knee(&self, assessment: &Assessment) -> bool {
         match (self.elasticity(), assessment.slowdown) {
-            (Some((elasticity, deviation)), _) => elasticity + deviation >= ELASTIC,
+            (Some((elasticity, deviation)), _) => elasticity + deviation >= TUNING.steps.elastic,
             // The load of a long trial varies, so its deviation is not one of the mean.
-            (None, Some(slowdown)) if self.phase == Phase::Settled => slowdown <= 1.0 + SLOWER / 2.0,
-            (None, Some(slowdown)) => slowdown <= 1.0 + SLOWER + self.trial.time_deviation(),
+            (None, Some(slowdown)) if self.phase == Phase::Settled => {
+                slowdown <= 1.0 + TUNING.steps.slower / 2.0
+            }
+            (None, Some(slowdown)) => slowdown <= 1.0 + TUNING.steps.slower + self.trial.time_deviation(),
             (None, None) => true,
         }
     }
 
     /// Relative growth of a pod's throughput over the growth of its load, from before the last
     /// change to now, with its standard deviation. 1 below the knee, 0 above.
-    pub(super) fn elasticity(&self) -> Option<(f64, f64)> {
+    fn elasticity(&self) -> Option<(f64, f64)> {
         let change = self.last_change.filter(|change| change.kind == ChangeKind::Raise)?;
         let load = (self.trial.sums.mean_load() / change.load).ln();
         let time = (self.trial.sums.mean_time() / change.time).ln();
         let deviation = change.deviation.hypot(self.trial.time_deviation());
-        (load > LEAST_GROWTH).then(|| (1.0 - time / load, deviation / load))
+        (load > TUNING.steps.least_growth).then(|| (1.0 - time / load, deviation / load))
     }
 
     /// Whether a raise gains enough below a bad target, and stays away from it, also in the number
     /// of pods.
     fn is_far(&self, target: f64, bad: f64) -> bool {
-        bad > NEAR_BAD * self.target
+        bad > TUNING.steps.near_bad * self.target
             && target < bad
-            && self.trial.load_at(target) <= self.trial.load_at(bad) * DISTANCE
+            && self.trial.load_at(target) <= self.trial.load_at(bad) * TUNING.steps.distance
     }
 
     /// Whether another target changes the number of pods.
     fn has_effect(&self, target: f64) -> bool {
         let (now, then) = (self.trial.load_at(self.target), self.trial.load_at(target));
-        target != self.target && (then / now - 1.0).abs() > 0.01
+        target != self.target && (then / now - 1.0).abs() > TUNING.steps.least_effect
     }
 
     /// Restores the last good target after a raise, and lets raises rest.
@@ -349,7 +296,7 @@ impl Learner {
     /// The pause of raises that begins now. The one after it takes twice as long.
     fn next_pause(&mut self) -> Duration {
         let pause = Duration::from_secs(self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(TUNING.steps.longest_pause);
         pause
     }
 
@@ -378,12 +325,13 @@ impl Learner {
             return false;
         };
         let Trial { sums, .. } = &self.trial;
-        if load > OVERLOAD * from || sums.mean_load() > OVERLOAD * self.target {
+        if load > TUNING.evidence.overload * from || sums.mean_load() > TUNING.evidence.overload * self.target
+        {
             return false;
         }
         let less_load = 1.0 - sums.mean_load() / load;
         let less_time = 1.0 - sums.mean_time() / time;
         let less_misses = if misses > 0.0 { 1.0 - sums.miss_rate() / misses } else { 0.0 };
-        less_load > 0.05 && less_time.max(less_misses) < SHOWS * less_load
+        less_load > TUNING.steps.least_decrease && less_time.max(less_misses) < TUNING.steps.shows * less_load
     }
 }

@@ -5,6 +5,10 @@ use std::time::Duration;
 use super::*;
 use crate::{AppSecond, MissBudget};
 
+mod failed_requests;
+mod memory;
+mod missing_data;
+
 const T0: u64 = 1_600_000_000;
 const SERVERS: f64 = 8.0;
 
@@ -86,7 +90,6 @@ impl Workload {
                 .memory
                 .filter(|_| self.second.is_multiple_of(15))
                 .map(|(base, each)| base + each * concurrency),
-            ..PodSecond::default()
         }
     }
 
@@ -157,18 +160,6 @@ fn recommendation_ends_with_its_evidence() {
 }
 
 #[test]
-fn memory_kills_lower_a_recommended_target_once() {
-    let mut workload = Workload::recommending(10.0);
-    workload.run(30);
-    for _ in 0..5 {
-        workload.run(30);
-        workload.learner.out_of_memory(workload.now());
-    }
-    // The mean load of a pod was 9.7.
-    assert!((workload.target() - 0.7 * 9.7).abs() < 1e-9, "{}", workload.learned());
-}
-
-#[test]
 fn recommended_target_is_learned_on_once_it_is_in_force() {
     let mut workload = Workload::recommending(40.0);
     workload.run(900);
@@ -189,132 +180,6 @@ fn recommended_target_stays_one_after_another_objective_or_template() {
     assert!(!workload.learner.in_force);
     workload.run(900);
     assert_eq!(workload.learned().changes, 2, "one step each");
-}
-
-#[test]
-fn gap_freezes_target_until_data_are_complete_again() {
-    let mut workload = Workload::new(2.5);
-    workload.run(150);
-    workload.second += 30;
-    assert_eq!(workload.learned().phase, Phase::Frozen(FreezeReason::Gap));
-    workload.run(55);
-    assert_eq!(workload.learned().phase, Phase::Frozen(FreezeReason::Gap));
-    assert_eq!(workload.target(), 2.5);
-    workload.run(60);
-    assert_ne!(workload.learned().phase, Phase::Frozen(FreezeReason::Gap));
-}
-
-#[test]
-fn target_stays_while_gaps_or_clock_jumps_repeat() {
-    for step in [10, 400, -30] {
-        let mut workload = Workload::new(2.5);
-        for _ in 0..100 {
-            workload.run(40);
-            workload.second = workload.second.saturating_add_signed(step);
-        }
-        let learned = workload.learned();
-        assert!(
-            matches!(learned.phase, Phase::Frozen(FreezeReason::Gap | FreezeReason::ClockJump)),
-            "{learned}"
-        );
-        assert_eq!((learned.target, learned.changes), (2.5, 0), "{step}");
-    }
-}
-
-#[test]
-fn clock_jump_freezes_target() {
-    for jump in [-3600, 3600] {
-        let mut workload = Workload::new(2.5);
-        workload.run(150);
-        workload.second = workload.second.saturating_add_signed(jump);
-        workload.run(30);
-        assert_eq!(workload.learned().phase, Phase::Frozen(FreezeReason::ClockJump), "{jump}");
-        assert_eq!(workload.target(), 2.5);
-    }
-}
-
-#[test]
-fn young_pods_without_ends_of_requests_do_not_freeze_target() {
-    let mut workload = Workload::new(8.0);
-    workload.run(30);
-    for _ in 0..5 {
-        workload.second += 1;
-        let mut pods: Vec<_> = (0..10).map(|index| workload.pod(index)).collect();
-        for pod in pods.iter_mut().take(9) {
-            (pod.age, pod.app) = (Duration::from_secs(2), None);
-        }
-        workload.learner.observe(workload.now(), &pods);
-    }
-    assert!(!matches!(workload.learned().phase, Phase::Frozen(_)), "{}", workload.learned());
-}
-
-#[test]
-fn old_sidecars_freeze_target_with_objective() {
-    let mut workload = Workload::new(2.5);
-    for _ in 0..1200 {
-        workload.second += 1;
-        let pods: Vec<_> = (0..10).map(|index| PodSecond { app: None, ..workload.pod(index) }).collect();
-        workload.learner.observe(workload.now(), &pods);
-    }
-    assert_eq!(workload.learned().phase, Phase::Frozen(FreezeReason::OldSidecars));
-    assert_eq!(workload.target(), 2.5);
-}
-
-#[test]
-fn old_sidecars_without_objective_do_not_freeze_target() {
-    let mut workload = Workload::without_objective(8.0);
-    for _ in 0..200 {
-        workload.second += 1;
-        let pods: Vec<_> = (0..10).map(|index| PodSecond { app: None, ..workload.pod(index) }).collect();
-        workload.learner.observe(workload.now(), &pods);
-    }
-    let learned = workload.learned();
-    assert!(!matches!(learned.phase, Phase::Frozen(_)) && learned.requests > 0.0, "{learned}");
-}
-
-#[test]
-fn app_that_sheds_load_keeps_a_target_at_which_it_serves_nearly_all() {
-    let mut workload = Workload { sheds: true, ..Workload::without_objective(4.0) };
-    workload.run(2 * 3600);
-    let learned = workload.learned();
-    // A pod sheds from 1.3 times its target: above 8 nearly all seconds have refused requests.
-    assert!((4.0..8.0).contains(&learned.target), "{learned}");
-}
-
-#[test]
-fn failed_requests_freeze_target_without_objective() {
-    let mut workload = Workload::without_objective(4.0);
-    workload.run(600);
-    let before = workload.learned();
-    workload.failing = 0.1;
-    workload.run(1200);
-    let learned = workload.learned();
-    assert_eq!(learned.phase, Phase::Frozen(FreezeReason::FailedRequests), "{learned}");
-    assert!(learned.target <= before.target && learned.changes <= before.changes + 1, "{before}, {learned}");
-    workload.failing = 0.0;
-    workload.run(300);
-    assert!(!matches!(workload.learned().phase, Phase::Frozen(_)), "{}", workload.learned());
-}
-
-#[test]
-fn failed_requests_restore_target_before_a_raise_however_long_ago() {
-    let mut workload = Workload::without_objective(4.0);
-    workload.run(30);
-    workload.learner.change_to(5.0, ChangeKind::Raise, workload.now());
-    workload.learner.phase = Phase::Settled;
-    workload.failing = 0.1;
-    workload.second += 4;
-    workload.run(60);
-    assert_eq!(workload.target(), 4.0, "{}", workload.learned());
-}
-
-#[test]
-fn failed_requests_are_misses_with_an_objective() {
-    let mut workload = Workload { failing: 0.1, ..Workload::new(4.0) };
-    workload.run(600);
-    let learned = workload.learned();
-    assert_ne!(learned.phase, Phase::Frozen(FreezeReason::FailedRequests));
-    assert!(learned.target <= 4.0 && learned.misses > 0.05, "{learned}");
 }
 
 #[test]
@@ -436,42 +301,6 @@ fn state_without_objective_keeps_target_and_no_results() {
         (learner.curve, learner.bracket.good, learner.phase),
         (LoadCurve::default(), None, Phase::Observing)
     );
-}
-
-#[test]
-fn out_of_memory_kill_lowers_target_for_the_epoch() {
-    let mut workload = Workload::new(2.5);
-    workload.run(30);
-    workload.learner.out_of_memory(workload.now());
-    let lowered = 0.7 * 0.97 * 2.5;
-    assert!((workload.target() - lowered).abs() < 1e-9);
-    workload.run(1200);
-    assert!(workload.target() <= lowered + 1e-9, "{}", workload.learned());
-}
-
-#[test]
-fn readings_lower_target_before_a_kill() {
-    // 20 % of the limit without requests, and 5 % for each: the peak of a balanced load of 7.5
-    // fills it.
-    let mut workload = Workload::new(4.0);
-    workload.memory = Some((0.2, 0.05));
-    workload.run(900);
-    assert!((4.0..=7.6).contains(&workload.target()), "{}", workload.learned());
-    let mut workload = Workload { in_force: Some(12.0), memory: Some((0.2, 0.05)), ..Workload::new(12.0) };
-    for load in [3.0, 5.0, 7.0, 9.0] {
-        workload.in_force = Some(load);
-        workload.run(60);
-    }
-    assert!(workload.target() < 8.0, "{}", workload.learned());
-}
-
-#[test]
-fn memory_of_caches_does_not_lower_target() {
-    let mut workload = Workload { in_force: Some(5.0), memory: Some((0.9, 0.0)), ..Workload::new(5.0) };
-    workload.run(120);
-    workload.in_force = Some(8.0);
-    workload.run(120);
-    assert_eq!(workload.target(), 5.0, "{}", workload.learned());
 }
 
 #[test]

@@ -47,9 +47,7 @@ fn evidence(learned: &LearnedTarget, has_objective: bool, resources: ResourceSta
 fn usage(resources: ResourceStatus) -> String {
     let percent = |share: f64| (share * 100.0).round();
     match resources {
-        ResourceStatus::Unavailable => {
-            "CPU and memory are not available: memory and throttling rules are off".to_owned()
-        }
+        ResourceStatus::Unavailable => "CPU and memory are not available: the memory rule is off".to_owned(),
         ResourceStatus::Available(ResourceUsage { memory, cpu }) => {
             let memory = memory.map_or_else(
                 || "no memory reading of a pod with a memory limit: the memory rule is off".to_owned(),
@@ -151,7 +149,7 @@ mod tests {
 
     #[test]
     fn usage_states_which_rules_are_off() {
-        let off = "CPU and memory are not available: memory and throttling rules are off";
+        let off = "CPU and memory are not available: the memory rule is off";
         assert_eq!(usage(ResourceStatus::Unavailable), off);
         let available = |memory, cpu| usage(ResourceStatus::Available(ResourceUsage { memory, cpu }));
         assert_eq!(available(Some(0.0), Some(1.204)), "memory is at 0 % of its limit, CPU at 120 %");

@@ -131,8 +131,8 @@ impl ResourceReader {
                 if failures == 0 {
                     tracing::warn!(
                         %error,
-                        "CPU and memory of pods could not be read from metrics.k8s.io, retrying; memory and \
-                         throttling rules of learned targets are off without them"
+                        "CPU and memory of pods could not be read from metrics.k8s.io, retrying; the memory rule \
+                         of learned targets is off without them"
                     );
                 }
                 failures.saturating_add(1)

@@ -207,7 +207,6 @@ impl Pod {
             arrivals: per_second(report.request_count),
             app: Some(std::mem::take(&mut self.ended)),
             memory: None,
-            throttled: None,
         });
         self.last_stat = Some(Stat {
             average_concurrent_requests: report.average_concurrency,

@@ -1,0 +1,51 @@
+//! Out-of-memory kills, and readings of the memory.
+
+use super::*;
+
+#[test]
+fn memory_kills_lower_a_recommended_target_once() {
+    let mut workload = Workload::recommending(10.0);
+    workload.run(30);
+    for _ in 0..5 {
+        workload.run(30);
+        workload.learner.out_of_memory(workload.now());
+    }
+    // The mean load of a pod was 9.7.
+    assert!((workload.target() - 0.7 * 9.7).abs() < 1e-9, "{}", workload.learned());
+}
+
+#[test]
+fn out_of_memory_kill_lowers_target_for_the_epoch() {
+    let mut workload = Workload::new(2.5);
+    workload.run(30);
+    workload.learner.out_of_memory(workload.now());
+    let lowered = 0.7 * 0.97 * 2.5;
+    assert!((workload.target() - lowered).abs() < 1e-9);
+    workload.run(1200);
+    assert!(workload.target() <= lowered + 1e-9, "{}", workload.learned());
+}
+
+#[test]
+fn readings_lower_target_before_a_kill() {
+    // 20 % of the limit without requests, and 5 % for each: the peak of a balanced load of 7.5
+    // fills it.
+    let mut workload = Workload::new(4.0);
+    workload.memory = Some((0.2, 0.05));
+    workload.run(900);
+    assert!((4.0..=7.6).contains(&workload.target()), "{}", workload.learned());
+    let mut workload = Workload { in_force: Some(12.0), memory: Some((0.2, 0.05)), ..Workload::new(12.0) };
+    for load in [3.0, 5.0, 7.0, 9.0] {
+        workload.in_force = Some(load);
+        workload.run(60);
+    }
+    assert!(workload.target() < 8.0, "{}", workload.learned());
+}
+
+#[test]
+fn memory_of_caches_does_not_lower_target() {
+    let mut workload = Workload { in_force: Some(5.0), memory: Some((0.9, 0.0)), ..Workload::new(5.0) };
+    workload.run(120);
+    workload.in_force = Some(8.0);
+    workload.run(120);
+    assert_eq!(workload.target(), 5.0, "{}", workload.learned());
+}
