@@ -38,7 +38,6 @@ use tokio::time::Instant;
 
 use self::sampled_pods::SampledPods;
 use crate::collection::collector::Collector;
-use crate::collection::idle_reads::IdleReads;
 use crate::collection::pod_reports::PodReports;
 use crate::collection::scrape_client::{ScrapeClient, ScrapeError};
 use crate::collection::scrape_schedule::{DueRound, RoundResult};

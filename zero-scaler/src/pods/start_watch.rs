@@ -22,15 +22,13 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::StartFailure;
-use autoscaler::contract::selector::Selector;
-use autoscaler::scaling::pod_start::PodStartFailure;
+use autoscaler::scaling::pod_start::{PodStartFailure, StartCause};
 use component_base::kubernetes::{DecodeErrors, Decoded, watch_objects};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client, ResourceExt};
+use kube::runtime::watcher;
+use kube::{Api, Client};
 use parking_lot::{Mutex, MutexGuard};
-use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::problem_finder::{StartProblem, StartProblemFinder};

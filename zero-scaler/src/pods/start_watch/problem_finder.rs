@@ -228,6 +228,7 @@ impl StartProblemFinder {
 #[cfg(test)]
 mod tests {
     use autoscaler::scaling::pod_start::StartCause;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::json;
     use tokio::sync::mpsc;
 

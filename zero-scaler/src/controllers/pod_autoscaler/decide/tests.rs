@@ -169,6 +169,30 @@ fn write(to: i32, cause: WriteCause) -> Option<SizeToWrite> {
     Some(SizeToWrite { to, cause })
 }
 
+/// The report of a learned target for a user's target of 70.
+fn learned(mode: LearnTarget, target: f64) -> Option<Box<LearningReport>> {
+    Some(Box::new(LearningReport {
+        mode,
+        user_target: 70.0,
+        target,
+        phase: Phase::Settled,
+        confidence: 1.0,
+        evidence: String::new(),
+        pods_with_user_target: 1,
+        pods_with_target: 1,
+        changes: 1,
+        reverts: 0,
+        checkpoint: None,
+    }))
+}
+
+/// A workload of pods without a sidecar, with a status of the ServerlessService.
+fn without_sidecar(observed: ObservedWorkload) -> ObservedWorkload {
+    let mut observed = edited(observed, |autoscaler| annotate(autoscaler, "sidecar", "false"));
+    observed.sidecar_mode = SidecarMode::None;
+    observed
+}
+
 #[test]
 fn writes_no_size_for_busy_workload_with_hpa() {
     let plan = decide(&active(), None);

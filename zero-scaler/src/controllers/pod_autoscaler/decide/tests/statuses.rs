@@ -40,23 +40,6 @@ fn unreadable_target_keeps_size_and_mode() {
     assert_eq!(status.replicas, Some(1));
 }
 
-/// The report of a learned target for a user's target of 70.
-fn learned(mode: LearnTarget, target: f64) -> Option<Box<LearningReport>> {
-    Some(Box::new(LearningReport {
-        mode,
-        user_target: 70.0,
-        target,
-        phase: Phase::Settled,
-        confidence: 1.0,
-        evidence: String::new(),
-        pods_with_user_target: 1,
-        pods_with_target: 1,
-        changes: 1,
-        reverts: 0,
-        checkpoint: None,
-    }))
-}
-
 #[test]
 fn reports_protocol_mismatch_of_service_and_pods() {
     let mut service = sks("Serve", None);
@@ -76,13 +59,6 @@ fn reports_protocol_mismatch_of_service_and_pods() {
     assert_eq!(ready(Some(configured(Protocol::Tcp, 0, ""))).status, "True");
     assert_eq!(ready(Some(Sidecar::Missing)).reason, "SidecarMissing");
     assert_eq!(ready(None).status, "True", "no condition without an observed sidecar");
-}
-
-/// A workload of pods without a sidecar, with a status of the ServerlessService.
-fn without_sidecar(observed: ObservedWorkload) -> ObservedWorkload {
-    let mut observed = edited(observed, |autoscaler| annotate(autoscaler, "sidecar", "false"));
-    observed.sidecar_mode = SidecarMode::None;
-    observed
 }
 
 #[test]
