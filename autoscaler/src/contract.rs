@@ -33,8 +33,8 @@ pub const UNINSTALL: &str = "autoscaling.rouse.dev/uninstall";
 /// Pod label that requests the sidecar (value `"true"`). The components watch labelled pods of the
 /// whole cluster, and other pods only in the namespaces of workloads without a sidecar.
 pub const INJECT_LABEL: &str = "autoscaling.rouse.dev/inject";
-/// Name of the admission policy that adds the sidecar, of its binding, and of the webhook in place of
-/// both.
+/// Name of the admission policy that adds the sidecar, of its binding, and of the webhook in place
+/// of both.
 pub const INJECTION: &str = "queue-proxy.autoscaling.rouse.dev";
 /// Label of all objects that zero-scaler creates; its value is the name of the workload.
 pub const WORKLOAD_LABEL: &str = "autoscaling.rouse.dev/workload";

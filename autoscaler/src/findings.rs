@@ -1,13 +1,13 @@
 //! Problems of a workload's objects, each with its reason, its words and its fix (feature `api`).
 //!
 //! ```text
-//!  reasons (the tables) ─┬─► the checks of this module ─► Problem ─┬─► zero-scaler: conditions, events
-//!                        │                                         └─► kubectl rouse check: findings
+//!  reasons (the tables) ─┬─► the checks of this module ─► Problem ─┬─► zero-scaler: conditions
+//!                        │                                         └─► kubectl rouse check
 //!                        └─► reference pages
 //! ```
 //!
-//! The checks are pure functions of objects of the Kubernetes API. The zero-scaler calls them on its
-//! cache, and `kubectl rouse check` where no condition has the result: before a workload has a
+//! The checks are pure functions of objects of the Kubernetes API. The zero-scaler calls them on
+//! its cache, and `kubectl rouse check` where no condition has the result: before a workload has a
 //! PodAutoscaler, and without any zero-scaler.
 
 pub mod hpa;

@@ -29,8 +29,8 @@
 //! hours of traffic thus takes milliseconds. `Cargo.toml` enforces this: no HTTP, Kubernetes client
 //! or timer is among the dependencies.
 //!
-//! The custom resources and findings are behind the feature `api`. queue-proxy builds without it, and therefore
-//! without kube.
+//! The custom resources and findings are behind the feature `api`. queue-proxy builds without it,
+//! and therefore without kube.
 
 #[cfg(feature = "api")]
 pub mod api;

@@ -5,9 +5,9 @@
 //!  read_namespace ─► NamespaceObjects ─► WorkloadObjects ─► workload::* ─┴► findings ─► text, JSON
 //! ```
 //!
-//! Each check is a pure function from objects to findings. What the zero-scaler reports in conditions
-//! is shown as it is; where there is none, the same functions of `autoscaler::findings` are called.
-//! An object that the user may not read is listed as unchecked, which is not a finding.
+//! Each check is a pure function from objects to findings. What the zero-scaler reports in
+//! conditions is shown as it is; where there is none, the same functions of `autoscaler::findings`
+//! are called. An object that the user may not read is listed as unchecked, which is not a finding.
 
 pub mod cluster;
 pub mod cluster_objects;

@@ -6,7 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::stored_number::is_usable;
 use crate::tuning::TUNING;
 
 /// Bins in an octave of the load.
@@ -213,6 +212,12 @@ fn index(load: f64) -> usize {
 
 fn ratio(sum: f64, count: f64) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
+}
+
+/// Whether a number of a stored state, which another process may have written, is usable: sums of it
+/// stay finite.
+pub(crate) fn is_usable(number: f64) -> bool {
+    (0.0..1e15).contains(&number)
 }
 
 #[cfg(test)]

@@ -35,7 +35,6 @@ mod observation;
 mod pressure;
 mod regime;
 mod shadow;
-mod stored_number;
 mod trial;
 mod tuning;
 mod workload_learning;

@@ -6,7 +6,7 @@ use autoscaler::scaling::decider::{Decider, DeciderSpec};
 use autoscaler::stats::collection::WindowAverages;
 use serde::{Deserialize, Serialize};
 
-use crate::stored_number::is_usable;
+use crate::curve::is_usable;
 use crate::tuning::TUNING;
 
 /// Costs since the start of the present hour.

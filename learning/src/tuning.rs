@@ -8,8 +8,8 @@
 //!
 //! | Source | Is |
 //! |---|---|
-//! | scenario NAME | `tests/simulator/scenarios/NAME.yaml`, whose bounds did not hold without the rule |
-//! | simulation | traffic in virtual time, of which `docs/design/learned-target.md` has the figures |
+//! | scenario NAME | `tests/simulator/scenarios/NAME.yaml`, whose bounds need the rule |
+//! | simulation | virtual time; the figures are in `docs/design/learned-target.md` |
 //! | literature | named with the field |
 //! | arithmetic | follows from other numbers, which are named |
 //! | chosen | no other source; the simulator's scenarios keep their bounds with it |

@@ -1,5 +1,5 @@
-//! Whether a pod is ready, and why not: the input of [`pod_start`](crate::scaling::pod_start) from its
-//! status.
+//! Whether a pod is ready, and why not: the input of [`pod_start`](crate::scaling::pod_start) from
+//! its status.
 //!
 //! Conditions and container states are reduced to the facts that explain why a pod is not ready.
 

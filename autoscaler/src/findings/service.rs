@@ -1,4 +1,5 @@
-//! Problems of a Service: whether its requests can be led to activators and counted by the sidecars.
+//! Problems of a Service: whether its requests can be led to activators and counted by the
+//! sidecars.
 //!
 //! Input: the fields that matter, because the zero-scaler's cache keeps no others.
 
@@ -92,14 +93,16 @@ impl<'a> ServiceFields<'a> {
         })
     }
 
-    /// The settings that keep activators from holding requests, so that the workload stays above zero.
+    /// The settings that keep activators from holding requests, so that the workload stays above
+    /// zero.
     pub fn keeps_above_zero(&self) -> Option<Problem> {
         if self.internal_traffic_policy == Some("Local") {
             let problem = "internalTrafficPolicy: Local routes requests to endpoints of the client's node, \
                            which may have no activator, so the workload stays above zero";
             return Some(Problem::with_usual_fix(Reason::InternalTrafficPolicyLocal, problem));
         }
-        // In Proxy mode, endpoints that Rouse manages contain no pod that a client could be pinned to.
+        // In Proxy mode, endpoints that Rouse manages contain no pod that a client could be pinned
+        // to.
         (self.session_affinity == Some("ClientIP") && !self.is_managed()).then(|| {
             let problem = "sessionAffinity: ClientIP pins clients to pods, so no probe can show that \
                            requests reach an activator, and the workload stays above zero";

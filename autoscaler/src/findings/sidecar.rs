@@ -1,7 +1,7 @@
 //! Whether a target's pods get a sidecar, and how it is configured, read from the pod template.
 //!
-//! The zero-scaler's cache drops pod templates, which are most of a Deployment, and keeps only this.
-//! The Service and the HPA configure the same settings; the zero-scaler compares them.
+//! The zero-scaler's cache drops pod templates, which are most of a Deployment, and keeps only
+//! this. The Service and the HPA configure the same settings; the zero-scaler compares them.
 
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 

@@ -1,8 +1,8 @@
 //! PodFailure: why a pod does not serve, from its status.
 //!
-//! Input: a pod of a workload or of Rouse. Output: the first cause, as the zero-scaler reads it; then
-//! what it does not report: a recent lack of memory, and a pod that only lacks readiness for two
-//! minutes, as a slow start is not a failure.
+//! Input: a pod of a workload or of Rouse. Output: the first cause, as the zero-scaler reads it;
+//! then what it does not report: a recent lack of memory, and a pod that only lacks readiness for
+//! two minutes, as a slow start is not a failure.
 
 use std::fmt;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::stored_number::is_usable;
+use crate::curve::is_usable;
 use crate::tuning::TUNING;
 
 /// A change of the target.

@@ -9,8 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::curve::LEAST_LOAD;
-use crate::stored_number::is_usable;
+use crate::curve::{LEAST_LOAD, is_usable};
 use crate::tuning::TUNING;
 
 /// Sums of readings, and the load at present.

@@ -1,7 +1,7 @@
 //! Whether an HPA can be followed, and the PodAutoscaler that follows it. Pure.
 //!
-//! The zero-scaler creates a PodAutoscaler from an accepted HPA, and reports problems in the condition
-//! HPAAccepted.
+//! The zero-scaler creates a PodAutoscaler from an accepted HPA, and reports problems in the
+//! condition HPAAccepted.
 
 use std::collections::BTreeMap;
 

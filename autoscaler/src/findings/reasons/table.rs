@@ -5,8 +5,8 @@
 pub struct ReasonDescription {
     /// The CamelCase word.
     pub reason: &'static str,
-    /// Where it appears: conditions as `Kind/Type`, events as `event on Kind`, findings by the kind of
-    /// their object.
+    /// Where it appears: conditions as `Kind/Type`, events as `event on Kind`, findings by the kind
+    /// of their object.
     pub place: &'static str,
     /// What it means.
     pub meaning: &'static str,

@@ -31,8 +31,8 @@ pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     first.map(finding).collect()
 }
 
-/// Of a pod that is only not ready: where its app has to listen, and its last warning. The sidecar is
-/// ready when the app is, so it does not show which of the two is at fault.
+/// Of a pod that is only not ready: where its app has to listen, and its last warning. The sidecar
+/// is ready when the app is, so it does not show which of the two is at fault.
 fn detail(workload: &WorkloadObjects, pod: &Pod, failure: &PodFailure) -> String {
     if failure.reason != CheckReason::PodNotReady.into() {
         return String::new();

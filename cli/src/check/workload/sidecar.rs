@@ -56,8 +56,8 @@ fn unused(workload: &WorkloadObjects) -> Option<Finding> {
     })
 }
 
-/// Compares tags, because a mirror has another name. A sidecar that is written by hand has the tag of
-/// its author.
+/// Compares tags, because a mirror has another name. A sidecar that is written by hand has the tag
+/// of its author.
 fn outdated(workload: &WorkloadObjects) -> Option<Finding> {
     let installed = tag_of(workload.shared.sidecar_image.as_deref()?)?;
     let tag = |pod: &Pod| -> Option<String> {
