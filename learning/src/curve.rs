@@ -214,8 +214,8 @@ fn ratio(sum: f64, count: f64) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// Whether a number of a stored state, which another process may have written, is usable: sums of it
-/// stay finite.
+/// Whether a number of a stored state, which another process may have written, is usable: sums of
+/// it stay finite.
 pub(crate) fn is_usable(number: f64) -> bool {
     (0.0..1e15).contains(&number)
 }
