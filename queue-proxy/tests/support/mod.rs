@@ -46,7 +46,10 @@ impl Sidecar {
         let addresses =
             ["--listen", any, "--stats-listen", any, "--admin-listen", any, "--upstream", &upstream];
         let flags = ["queue-proxy"].iter().chain(&addresses).chain(flags);
-        let app = App::bind(Args::parse_from(flags)).await.unwrap();
+        let mut args = Args::parse_from(flags);
+        // A flag sets both, so that tests of idle connections are short.
+        args.connection_idle_timeout = args.header_timeout;
+        let app = App::bind(args).await.unwrap();
         let at = app.addresses().unwrap();
         let stop = CancellationToken::new();
         let run = tokio::spawn(app.run(stop.clone()));

@@ -358,7 +358,7 @@ async fn run_http2_client(row: &http2::Http2Case, proxy: &RunningProxy, app: &Te
                 };
                 ensure!(refused == Some(*code), "expected a rejection with {code}: {refused:?}");
             }
-            http2::Http2Step::Pauses => tokio::time::sleep(PAUSE).await,
+            http2::Http2Step::Pauses => peer.read_for(PAUSE).await?,
             http2::Http2Step::StopsPingReplies => peer.stop_ping_replies(),
             http2::Http2Step::GetsGoaway(codes) => {
                 let goaway_code = within("GOAWAY", peer.goaway_code()).await??;

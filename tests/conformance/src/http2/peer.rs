@@ -3,6 +3,7 @@
 //! It acknowledges SETTINGS and PING and grants credit for received data without a step of the row.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use loona_hpack::Decoder;
@@ -124,6 +125,13 @@ impl Http2Peer {
                 bail!("the connection ended (code {:?}) before stream {stream} did", self.goaway_code);
             }
         }
+    }
+
+    /// Reads, and replies to PING, for this time.
+    pub(crate) async fn read_for(&mut self, time: Duration) -> anyhow::Result<()> {
+        let ended = tokio::time::timeout(time, self.goaway_code()).await;
+        anyhow::ensure!(ended.is_err(), "the connection ended: {ended:?}");
+        Ok(())
     }
 
     /// Reads to the end of the connection and returns the code of its GOAWAY.

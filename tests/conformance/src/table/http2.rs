@@ -485,7 +485,6 @@ fn floods() -> Vec<Http2Case> {
             .app_receives("GET / HTTP/2\n:authority: a")
             .gets(1, ok())
             .step(Http2Step::Pauses)
-            .step(Http2Step::AwaitsProxy)
             .with_short_head(),
         case("endless resets of new streams end the connection", "CVE-2023-44487")
             .sends(resets)
