@@ -98,6 +98,6 @@ mod tests {
         for name in ["cold_start_seconds", "fallback_wakes_total", "held_requests", "requests_total"] {
             assert!(names.contains(&format!("rouse_activator_{name}")), "{names:?}");
         }
-        assert_eq!(names.len(), 16, "{names:?}");
+        assert_eq!(names.len(), 17, "{names:?}");
     }
 }
