@@ -134,10 +134,10 @@ pub fn not_found(name: &str) -> Problem {
 /// Endpoints of a Service with another writer.
 pub fn foreign_endpoints(service: &str, objects: &str) -> Problem {
     let problem = format!(
-        "requests of Service {service:?} also go to the endpoints of {objects}, which neither Kubernetes nor \
-         Rouse writes: they bypass Rouse, and may lead to pods that are gone"
+        "requests of Service {service:?} also go to endpoints that neither Kubernetes nor Rouse writes: they \
+         bypass Rouse, and may lead to pods that are gone"
     );
-    Problem::with_usual_fix(Reason::ForeignEndpoints, problem)
+    Problem::new(Reason::ForeignEndpoints, problem, format!("delete {objects}, and what writes them"))
 }
 
 #[cfg(test)]

@@ -84,11 +84,5 @@ async fn names_foreign_endpoints() {
         assert_eq!(findings(&api).await, Vec::<Value>::new());
     }
     api.put(path, slice("staff"));
-    assert_only(
-        &api,
-        "EndpointSlice shop/web-x",
-        "ForeignEndpoints",
-        "delete the objects that the message names",
-    )
-    .await;
+    assert_only(&api, "EndpointSlice shop/web-x", "ForeignEndpoints", "delete EndpointSlice \"web-x\"").await;
 }

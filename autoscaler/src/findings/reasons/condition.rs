@@ -109,7 +109,7 @@ reasons! {
          targetPort: queue-proxy";
     SidecarBypassed: "ServerlessService/Ready, PodAutoscaler/Degraded, event on PodAutoscaler",
         "A port of the Service leads past the sidecar: its requests are not counted, and refused at zero.",
-        "set targetPort of the port to queue-proxy";
+        "set targetPort: queue-proxy on that port";
     TargetPortIgnored: "ServerlessService/Ready, PodAutoscaler/Degraded, event on PodAutoscaler",
         "A Service without selector leads all of its ports to the sidecar, whatever their targetPort.",
         "set targetPort to queue-proxy, or move the port to a Service with a selector";
