@@ -14,7 +14,7 @@ const PODS: i32 = 20;
 /// Three for each pod, so that a request always waits.
 const CLIENTS: u32 = 60;
 const WORK: Duration = Duration::from_millis(100);
-const LOAD: Duration = Duration::from_secs(12);
+const LOAD: Duration = Duration::from_secs(20);
 /// Enough for all pods on a loaded machine.
 const STARTED: Duration = Duration::from_secs(180);
 /// Beginning and end of the load in which fewer requests wait.
