@@ -99,7 +99,7 @@ mod tests {
             stream.write_all(&SETTINGS).await.unwrap();
             loop {
                 let mut head = [0; HEAD];
-                // The end of the connection does not overtake its frames, whatever time does meanwhile.
+                // The end of the connection does not overtake its frames.
                 if stream.read_exact(&mut head).await.is_err() {
                     return false;
                 }
