@@ -151,7 +151,7 @@ mod tests {
         let object: ConfigMap = serde_yaml_ng::from_str(text).unwrap();
         let data = object.data.unwrap();
         assert_eq!(AutoscalerConfig::parse(&data), Ok(AutoscalerConfig::default()));
-        assert_eq!(data.len(), 23, "{:?}", data.keys());
+        assert_eq!(data.len(), 21, "{:?}", data.keys());
         // Each key is read: an invalid value is an error.
         for key in data.keys() {
             let invalid = std::collections::BTreeMap::from([(key.clone(), "?".to_owned())]);
