@@ -1,4 +1,4 @@
-//! Threads with a tokio runtime of their own, whose work never crosses to another thread.
+//! Threads with a tokio runtime of their own. Their work never crosses to another thread.
 //!
 //! The workers of the proxies, and the thread on which metrics-adapter scrapes pods: each has many
 //! connections, and no queue, lock or wake-up between threads on the way of their bytes.

@@ -56,7 +56,7 @@ impl Bracket {
 
     /// The bad target, unless its result is too old.
     pub(crate) fn fresh_bad(&self, now: Duration) -> Option<f64> {
-        self.bad.filter(|bad| now.saturating_sub(bad.at) < TUNING.bracket.forget).map(|bad| bad.target)
+        self.bad.filter(|bad| now.saturating_sub(bad.at) < TUNING.bracket.validity).map(|bad| bad.target)
     }
 
     /// The next smaller target after a bad one. Between good and bad it is where the severity

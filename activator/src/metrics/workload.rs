@@ -38,7 +38,7 @@ pub struct WorkloadFamilies {
     cold_start: HistogramVec,
 }
 
-/// The metrics of one workload, whose handles are resolved with its first request.
+/// The metrics of one workload. Their handles are resolved with its first request.
 #[derive(Debug)]
 pub struct LazyMetrics {
     families: WorkloadFamilies,

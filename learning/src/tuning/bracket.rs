@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BracketTuning {
     /// Time after which a raise to a bad target is allowed again. Chosen.
-    pub(crate) forget: Duration,
+    pub(crate) validity: Duration,
     /// A bad target this far above another one does not replace it. Chosen.
     pub(crate) narrow: f64,
     /// Least and most of the way from the good target to the bad one, in logarithms, at which the
@@ -29,7 +29,7 @@ pub(crate) struct BracketTuning {
 
 impl BracketTuning {
     pub(super) const DEFAULT: Self = Self {
-        forget: Duration::from_secs(3600),
+        validity: Duration::from_secs(3600),
         narrow: 1.15,
         least_way: 0.1,
         most_way: 0.9,

@@ -15,7 +15,7 @@ pub(crate) struct EvidenceTuning {
     pub(crate) old_sidecars: f64,
     /// Age below which a pod still fills up, and may not have the objective yet. Chosen.
     pub(crate) young_pod: Duration,
-    /// Length of a block, at whose end a step happens. Chosen.
+    /// Length of a block. A step happens at its end. Chosen.
     pub(crate) block: Duration,
     /// Share of the target below which a second is not at load, unless no pod could be spared: pods
     /// left over from a panic look healthy at any target. Simulation.
