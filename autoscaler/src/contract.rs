@@ -84,8 +84,12 @@ pub const QUEUE_PROXY_ADMIN_PORT: u16 = 8022;
 pub const QUEUE_PROXY_STATS_PORT_NAME: &str = "queue-stats";
 /// Name of [`QUEUE_PROXY_ADMIN_PORT`] in the sidecar's container.
 pub const QUEUE_PROXY_ADMIN_PORT_NAME: &str = "queue-admin";
-/// Path on the sidecar's admin port that begins a drain, by POST from the pod itself.
+/// Path on the sidecar's admin port that begins a drain, by POST from the pod itself with
+/// [`START_DRAIN_HEADER`].
 pub const START_DRAIN_PATH: &str = "/start-drain";
+/// Header with the pod's UID, or empty if the sidecar has none, by which `queue-proxy start-drain`
+/// differs from what the app sends on behalf of its clients.
+pub const START_DRAIN_HEADER: &str = "rouse-start-drain";
 /// Path on the sidecar's admin port that waits until a drain has ended, and begins none.
 pub const WAIT_FOR_DRAIN_PATH: &str = "/wait-for-drain";
 /// Activator ports for leases, inclusive. An activator identifies the workload and Service port of

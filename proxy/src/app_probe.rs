@@ -87,8 +87,8 @@ impl ProbeAction {
     pub async fn succeeds_over(&self, stream: TcpStream, user_agent: &'static str) -> Result<bool, BoxError> {
         match self {
             Self::Tcp(_) => Ok(true),
-            Self::Http { address, path, headers } => {
-                let status = http_get::get(stream, path, headers, *address, user_agent).await?;
+            Self::Http { path, headers, .. } => {
+                let status = http_get::get(stream, path, headers, user_agent).await?;
                 Ok(status.is_success() || status.is_redirection())
             }
             Self::Grpc { service, .. } => grpc_health::is_serving(stream, service, user_agent).await,

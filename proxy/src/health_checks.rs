@@ -5,7 +5,8 @@
 //! proxies forward them outside of limit and count, and the activator answers them itself while the
 //! workload is at zero.
 //!
-//! A client can forge the header. It then bypasses the concurrency limit and nothing else.
+//! A client can forge the header. So in each pod a few of these requests run at a time, and further
+//! ones count like any other.
 
 use http::header::{self, HeaderMap};
 
@@ -14,6 +15,9 @@ pub const WELL_KNOWN: &str = "kube-probe/,Envoy/HC,GoogleHC/,ELB-HealthChecker/,
     Amazon-Route53-Health-Check-Service,Amazon Route 53 Health Check Service,Load Balancer Agent,Edge Health Probe,\
     Consul Health Check,Mozilla/5.0 (compatible;Cloudflare-Healthchecks/,\
     Mozilla/5.0 (compatible; Cloudflare-Healthchecks/,Mozilla/5.0 (compatible; Cloudflare-Traffic-Manager/";
+
+/// Places of a pod for requests that do not count; as many as its limit, if that is higher.
+pub const UNCOUNTED_PLACES: usize = 4;
 
 /// A set of User-Agent prefixes.
 #[derive(Clone, Debug)]

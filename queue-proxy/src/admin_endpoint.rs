@@ -3,12 +3,12 @@
 //! of activators to an app that does not use HTTP.
 //!
 //! `/ready` succeeds once the app has started and while no drain runs. `/app-ready` also runs the
-//! app's own readiness probe, every time. The kubelet's probe of the app is redirected to it, so
+//! app's own readiness probe, twice a second at most. The kubelet's probe of the app is redirected to it, so
 //! that a first probe during the app's start waits for the start instead of failing.
 //!
 //! Every pod of the cluster reaches this port, and no credential distinguishes the kubelet. So
-//! `/start-drain`, which makes the pod unready, accepts only connections from the pod itself, and
-//! everything else only reads or waits.
+//! `/start-drain`, which makes the pod unready, accepts only `queue-proxy start-drain` in the pod
+//! itself, and everything else only reads or waits.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use autoscaler::contract::{
 };
 use bytes::Bytes;
 use component_base::admin::text_response;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use proxy::gateway;
 use tokio::time::timeout;
@@ -76,7 +76,7 @@ impl AdminEndpoint {
             (&Method::GET | &Method::HEAD, "/app-ready") => {
                 readiness_response(self.availability.probe_app(READY_TIMEOUT).await)
             }
-            (&Method::POST, START_DRAIN_PATH) => self.start_drain(peer),
+            (&Method::POST, START_DRAIN_PATH) => self.start_drain(request.headers(), peer),
             (&Method::GET, WAIT_FOR_DRAIN_PATH) => self.wait_for_drain(peer).await,
             (&Method::GET | &Method::HEAD, "/live") => text_response(StatusCode::OK, "ok\n"),
             _ => text_response(
@@ -102,11 +102,14 @@ impl AdminEndpoint {
         opened.unwrap_or_else(RequestError::into_response)
     }
 
-    /// POST, so that a URL that the app fetches for a client cannot start a drain.
-    fn start_drain(&self, peer: IpAddr) -> Response<Full<Bytes>> {
-        if !peer.is_loopback() {
-            tracing::warn!(%peer, "drain request from outside the pod refused");
-            return text_response(StatusCode::FORBIDDEN, "only the pod itself may start its drain\n");
+    /// Loopback is not enough: the app may send requests to URLs of its clients, by any method.
+    fn start_drain(&self, headers: &HeaderMap, peer: IpAddr) -> Response<Full<Bytes>> {
+        if !peer.is_loopback() || !self.identity.may_start_drain(headers) {
+            tracing::warn!(%peer, "drain request refused");
+            return text_response(
+                StatusCode::FORBIDDEN,
+                "only `queue-proxy start-drain` in the pod may start its drain\n",
+            );
         }
         self.drain.begin();
         text_response(StatusCode::OK, "drain began\n")
@@ -139,24 +142,32 @@ fn readiness_response(available: Result<(), Unavailable>) -> Response<Full<Bytes
 mod tests {
     use std::net::SocketAddr;
 
+    use autoscaler::Protocol;
+    use autoscaler::contract::START_DRAIN_HEADER;
+    use autoscaler::routing::breaker::ConcurrencyLimit;
     use tokio::time::Instant;
 
     use super::*;
+    use crate::app_connection::PodAddresses;
     use crate::readiness::app_probe::AppProbe;
     use crate::readiness::app_readiness::AppReadiness;
     use crate::readiness::readiness_probe::ReadinessProbe;
     use crate::stats::metrics::Metrics;
     use crate::stats::request_counter::RequestCounter;
+    use crate::stats::uncounted_places::UncountedPlaces;
 
     const QUIET: Duration = Duration::from_secs(3);
+    const UID: &str = "0b2c7d5e-8f43-4a60-9d0c-6f3ad9c5e1b7";
     const KUBELET: &str = "10.0.0.1";
 
     /// An endpoint whose drains end after a quiet period, and whose app never starts.
     fn endpoint() -> Arc<AdminEndpoint> {
         let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
         let counter = Arc::new(RequestCounter::new(Instant::now().into_std(), Duration::ZERO, metrics));
-        let drain = Arc::new(Drain::new(counter, QUIET, Duration::from_secs(25)));
-        let app = || AppProbe::new(absent(), ReadinessProbe::tcp(absent()));
+        let uncounted = Arc::new(UncountedPlaces::new(ConcurrencyLimit::Unlimited));
+        let drain = Arc::new(Drain::new(counter, uncounted, QUIET, Duration::from_secs(25)));
+        let app =
+            || AppProbe::new(absent(), ReadinessProbe::tcp(absent()), PodAddresses::find(Protocol::Http));
         let availability = Availability::new(AppReadiness::new(app()), drain.clone());
         let (supervised, probe) = (drain.clone(), app());
         tokio::spawn(async move { supervised.supervise(&probe).await });
@@ -164,7 +175,7 @@ mod tests {
             availability,
             drain,
             drain_waits: DrainWaits::default(),
-            identity: PodIdentity::new(None),
+            identity: PodIdentity::new(Some(UID.parse().unwrap())),
             tcp: None,
         })
     }
@@ -175,7 +186,8 @@ mod tests {
     }
 
     async fn status(endpoint: &AdminEndpoint, method: Method, path: &str, peer: &str) -> StatusCode {
-        let request = Request::builder().method(method).uri(path).body(()).unwrap();
+        let request = Request::builder().method(method).uri(path).header(START_DRAIN_HEADER, UID);
+        let request = request.body(()).unwrap();
         endpoint.handle(request, peer.parse().unwrap()).await.status()
     }
 

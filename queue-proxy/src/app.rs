@@ -28,6 +28,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin_endpoint::AdminEndpoint;
+use crate::app_connection::PodAddresses;
 use crate::args::Args;
 use crate::memory::ClientMemory;
 use crate::readiness::app_probe::AppProbe;
@@ -44,6 +45,7 @@ use crate::requests::uncounted_requests::UncountedRequests;
 use crate::stats::metrics::{self, MemoryMetrics, Metrics, TcpMetrics};
 use crate::stats::request_counter::RequestCounter;
 use crate::stats::stats_endpoint::StatsEndpoint;
+use crate::stats::uncounted_places::UncountedPlaces;
 use crate::tcp::tcp_proxy::{TcpProxy, TcpProxyParts};
 
 /// Time for open connections to close after the drain, when no request is left.
@@ -84,6 +86,7 @@ struct Admission {
     counter: Arc<RequestCounter>,
     breaker: Breaker,
     availability: Availability,
+    uncounted: Arc<UncountedPlaces>,
     memory: Arc<ClientMemory>,
 }
 
@@ -128,10 +131,12 @@ impl App {
     /// # Errors
     /// When the arguments are inconsistent, or a task ends unexpectedly.
     pub async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
+        let pod = PodAddresses::find(self.args.protocol);
+        self.check_app_address(pod)?;
         let Self { args, traffic, stats, datagrams, admin } = self;
         tracing::info!(version = env!("CARGO_PKG_VERSION"), ?args, "queue-proxy started");
         let (close_traffic, close) = (CancellationToken::new(), CancellationToken::new());
-        let components = build(&args, &close_traffic)?;
+        let components = build(&args, pod, &close_traffic)?;
         let drain = components.admin.drain.clone();
         let options = ServerOptions {
             header_read_timeout: args.header_timeout,
@@ -146,7 +151,7 @@ impl App {
         let mut tasks = JoinSet::new();
         match components.traffic {
             TrafficHandler::Http(admission) => {
-                let workers = Workers::start(handlers(&args, &admission))?;
+                let workers = Workers::start(handlers(&args, pod, &admission))?;
                 tasks.spawn(serve_http(workers, traffic, admission.memory, options, close_traffic.clone()));
             }
             TrafficHandler::Tcp(proxy) => {
@@ -183,17 +188,37 @@ impl App {
         .await
         .context("connections did not close in time")
     }
+
+    /// Checks that the app's address is not one of the sidecar's, to which each request would be
+    /// forwarded without end.
+    fn check_app_address(&self, pod: PodAddresses) -> anyhow::Result<()> {
+        let (app, own) = (self.args.app_address(), self.addresses()?);
+        let is_own = |own: SocketAddr| {
+            let same_ip = app.ip() == own.ip() || app.ip().is_unspecified() || own.ip().is_unspecified();
+            app.port() == own.port() && same_ip && pod.contain(app.ip())
+        };
+        anyhow::ensure!(
+            ![own.traffic, own.stats, own.admin].into_iter().any(is_own),
+            "the app's address {app} is the sidecar's own; set --app-port (annotation app-port) to the port of the app"
+        );
+        if !pod.has_own() {
+            tracing::warn!("no route to other hosts, so the app sees all clients as loopback");
+        }
+        Ok(())
+    }
 }
 
-fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Components> {
+fn build(args: &Args, pod: PodAddresses, stop: &CancellationToken) -> anyhow::Result<Components> {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry)?;
     metrics::register_build_info(&registry)?;
     let counter =
         Arc::new(RequestCounter::new(Instant::now().into_std(), clock::into_second(), metrics.clone()));
     let breaker = Breaker::new(args.limit(), args.queue_bound());
-    let app = AppReadiness::new(AppProbe::new(args.app_address(), readiness_probe(args)?));
-    let drain = Arc::new(Drain::new(counter.clone(), args.drain_quiet_period, args.drain_timeout));
+    let app = AppReadiness::new(AppProbe::new(args.app_address(), readiness_probe(args)?, pod));
+    let uncounted = Arc::new(UncountedPlaces::new(args.limit()));
+    let drain =
+        Arc::new(Drain::new(counter.clone(), uncounted.clone(), args.drain_quiet_period, args.drain_timeout));
     let availability = Availability::new(app.clone(), drain.clone());
     let identity = PodIdentity::new(args.pod_uid.clone());
     let descriptors = descriptors::raise_limit();
@@ -205,11 +230,12 @@ fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Components> {
         counter: counter.clone(),
         breaker: breaker.clone(),
         availability: availability.clone(),
+        uncounted,
         memory,
     };
     let tcp = match args.protocol {
         Protocol::Http => None,
-        Protocol::Tcp => Some(tcp_proxy(args, &admission, TcpMetrics::register(&registry)?, stop)),
+        Protocol::Tcp => Some(tcp_proxy(args, pod, &admission, TcpMetrics::register(&registry)?, stop)),
     };
     let traffic = match &tcp {
         None => TrafficHandler::Http(admission),
@@ -224,15 +250,16 @@ fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Components> {
 }
 
 /// One handler for each worker.
-fn handlers(args: &Args, admission: &Admission) -> Vec<Handler> {
+fn handlers(args: &Args, pod: PodAddresses, admission: &Admission) -> Vec<Handler> {
     let uncounted = Arc::new(UncountedRequests {
         health_checks: HealthChecks::new(&args.health_check_agents),
         no_wake: args.no_wake.clone().unwrap_or_default(),
+        places: admission.uncounted.clone(),
     });
     let handler = || Handler {
         counter: admission.counter.clone(),
         breaker: admission.breaker.clone(),
-        app: AppConnections::new(args.app_address()),
+        app: AppConnections::new(args.app_address(), pod),
         availability: admission.availability.clone(),
         identity: PodIdentity::new(args.pod_uid.clone()),
         uncounted: uncounted.clone(),
@@ -241,12 +268,19 @@ fn handlers(args: &Args, admission: &Admission) -> Vec<Handler> {
     std::iter::repeat_with(handler).take(args.workers()).collect()
 }
 
-fn tcp_proxy(args: &Args, admission: &Admission, metrics: TcpMetrics, stop: &CancellationToken) -> TcpProxy {
+fn tcp_proxy(
+    args: &Args,
+    pod: PodAddresses,
+    admission: &Admission,
+    metrics: TcpMetrics,
+    stop: &CancellationToken,
+) -> TcpProxy {
     TcpProxy::new(TcpProxyParts {
         counter: admission.counter.clone(),
         breaker: admission.breaker.clone(),
         availability: admission.availability.clone(),
         app: args.app_address(),
+        pod,
         idle_timeouts: args.idle_timeouts(),
         metrics,
         memory: admission.memory.clone(),

@@ -53,8 +53,9 @@ pub struct Args {
     #[arg(long, env = "QUEUE_PROXY_ADMIN_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_ADMIN_PORT), value_parser = parse_listen)]
     pub admin_listen: SocketAddr,
 
-    /// Address of the app.
-    #[arg(long, env = "QUEUE_PROXY_UPSTREAM", default_value = "127.0.0.1:8080")]
+    /// Address of the app. 0.0.0.0 is this pod: its own addresses and, if the app does not listen
+    /// there, loopback.
+    #[arg(long, env = "QUEUE_PROXY_UPSTREAM", default_value = "0.0.0.0:8080")]
     pub upstream: SocketAddr,
 
     /// Port of the app; overrides the port of --upstream.
@@ -278,7 +279,7 @@ mod tests {
         for listen in [args.listen, args.stats_listen, args.admin_listen] {
             assert!(listen.ip().is_unspecified() && listen.is_ipv6(), "{listen}: both families");
         }
-        assert_eq!(args.app_address().to_string(), "127.0.0.1:8080");
+        assert_eq!(args.app_address().to_string(), "0.0.0.0:8080");
         assert_eq!((args.limit(), args.queue_bound()), (ConcurrencyLimit::Unlimited, 0));
         assert_eq!(args.drain_quiet_period, Duration::from_secs(3));
     }

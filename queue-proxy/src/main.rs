@@ -14,7 +14,7 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 async fn main() -> anyhow::Result<()> {
     let args = Args::from_environment();
     if args.command == Some(Command::StartDrain) {
-        return start_drain(args.admin_listen).await;
+        return start_drain(args.admin_listen, args.pod_uid).await;
     }
     component_base::telemetry::init(&args.telemetry)?;
     let stop = component_base::shutdown::on_signal()?;

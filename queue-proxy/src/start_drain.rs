@@ -1,13 +1,14 @@
 //! The subcommand `start-drain`: begins the drain of the sidecar in the same pod.
 //!
 //! The preStop hook of the sidecar's container executes it, because the image has no other program.
-//! It connects over loopback, which no other pod can, so it needs no credential.
+//! It connects over loopback, which no other pod can, and sends the pod's UID, which nothing knows
+//! that the app calls for a client.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context;
-use autoscaler::contract::START_DRAIN_PATH;
+use autoscaler::contract::{START_DRAIN_HEADER, START_DRAIN_PATH};
 use bytes::Bytes;
 use http::Request;
 use http::header::HOST;
@@ -15,16 +16,21 @@ use http_body_util::Empty;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::readiness::pod_identity::{PodIdentity, PodUid};
+
 /// Longest time for the response. The app's hook waits for the drain at the same time.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Begins the drain of the sidecar whose admin port listens on `admin`.
+/// Begins the drain of the sidecar of the pod with this UID, whose admin port listens on `admin`.
 ///
 /// # Errors
 /// When the sidecar does not respond, or rejects the request.
-pub async fn start_drain(admin: SocketAddr) -> anyhow::Result<()> {
+pub async fn start_drain(admin: SocketAddr, uid: Option<PodUid>) -> anyhow::Result<()> {
     let to = over_loopback(admin);
-    let request = Request::post(START_DRAIN_PATH).header(HOST, to.to_string()).body(Empty::<Bytes>::new())?;
+    let uid = PodIdentity::new(uid).start_drain_value().context("the pod's UID is no header value")?;
+    let request =
+        Request::post(START_DRAIN_PATH).header(HOST, to.to_string()).header(START_DRAIN_HEADER, uid);
+    let request = request.body(Empty::<Bytes>::new())?;
     let sent = timeout(TIMEOUT, http_client::send_once(request, || TcpStream::connect(to))).await;
     let response = sent
         .with_context(|| format!("no response of the sidecar at {to} within {TIMEOUT:?}"))?

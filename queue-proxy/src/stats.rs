@@ -3,5 +3,6 @@
 pub(crate) mod metrics;
 pub(crate) mod request_counter;
 pub(crate) mod stats_endpoint;
+pub(crate) mod uncounted_places;
 
 pub use metrics::describe_metrics;

@@ -14,14 +14,16 @@ mod support;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use clap::Parser;
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use queue_proxy::start_drain;
+use queue_proxy::{App, Args, start_drain};
 use support::app::TestApp;
 use support::reserved_address::ReservedAddress;
-use support::{Sidecar, eventually, request, send, text, within};
+use support::{OTHER_UID, POD_UID, Sidecar, eventually, request, send, text, within};
 use tokio::net::TcpSocket;
+use tokio_util::sync::CancellationToken;
 
 fn probe(of: &str) -> Request<Full<Bytes>> {
     let mut probe = request("/");
@@ -81,7 +83,7 @@ async fn serves_running_and_new_requests_during_a_drain() {
     sidecar.holds(1.0, 0.0).await;
 
     let hook = tokio::spawn(send(sidecar.at.admin, request("/wait-for-drain")));
-    within(start_drain(sidecar.at.admin)).await.unwrap();
+    within(start_drain(sidecar.at.admin, None)).await.unwrap();
     eventually(async || {
         send(sidecar.at.admin, request("/ready")).await.status() == StatusCode::SERVICE_UNAVAILABLE
     })
@@ -112,9 +114,43 @@ async fn wait_for_drain_of_another_pod_leaves_the_pod_ready() {
 }
 
 #[tokio::test]
+async fn drain_is_started_with_the_uid_of_the_pod_alone() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &["--pod-uid", POD_UID]).await;
+    let mut webhook =
+        Request::post("/start-drain").header("host", "hooks.example").body(Full::default()).unwrap();
+    assert_eq!(within(send(sidecar.at.admin, webhook.clone())).await.status(), StatusCode::FORBIDDEN);
+    webhook.headers_mut().insert("rouse-start-drain", OTHER_UID.parse().unwrap());
+    assert_eq!(within(send(sidecar.at.admin, webhook)).await.status(), StatusCode::FORBIDDEN);
+    assert_eq!(within(send(sidecar.at.admin, request("/ready"))).await.status(), StatusCode::OK);
+    within(start_drain(sidecar.at.admin, Some(POD_UID.parse().unwrap()))).await.unwrap();
+    let draining = within(send(sidecar.at.admin, request("/ready"))).await;
+    assert_eq!(draining.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn refuses_to_start_in_front_of_itself() {
+    let free = ReservedAddress::new().address();
+    let address = free.to_string();
+    for (flag, upstream) in [
+        ("--listen", address.clone()),
+        ("--admin-listen", address.clone()),
+        ("--stats-listen", format!("0.0.0.0:{}", free.port())),
+    ] {
+        // The port was free a moment ago, and nothing else is known to take it.
+        let any = ["--listen", "--stats-listen", "--admin-listen"].into_iter().filter(|other| *other != flag);
+        let any = any.flat_map(|other| [other, "127.0.0.1:0"]);
+        let flags = ["queue-proxy", "--upstream", &upstream, flag, &address].into_iter().chain(any);
+        let app = App::bind(Args::parse_from(flags)).await.unwrap();
+        let error = within(app.run(CancellationToken::new())).await.unwrap_err().to_string();
+        assert!(error.contains("is the sidecar's own; set --app-port"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn start_drain_fails_without_a_sidecar() {
     let closed = ReservedAddress::new();
-    let error = within(start_drain(closed.address())).await.unwrap_err();
+    let error = within(start_drain(closed.address(), None)).await.unwrap_err();
     assert!(format!("{error:#}").contains("no response of the sidecar"), "{error:#}");
 }
 
@@ -156,7 +192,7 @@ async fn serves_again_if_the_app_restarts_after_a_drain() {
     let app = TestApp::start().await;
     let flags = ["--drain-quiet-period=10ms", "--readiness-path=/healthz"];
     let sidecar = Sidecar::start(app.address, &flags).await;
-    within(start_drain(sidecar.at.admin)).await.unwrap();
+    within(start_drain(sidecar.at.admin, None)).await.unwrap();
     assert_eq!(within(send(sidecar.at.admin, request("/wait-for-drain"))).await.status(), StatusCode::OK);
     app.fail(true);
     eventually(async || app.has_failed_probe()).await;
@@ -182,11 +218,11 @@ async fn reports_app_that_becomes_unready_and_ready_again() {
         let sidecar = Sidecar::start(app.address, &["--readiness-probe", &probe]).await;
         assert_eq!(app_ready(&sidecar).await, StatusCode::OK, "{probe}");
         app.fail(true);
-        assert_eq!(app_ready(&sidecar).await, StatusCode::SERVICE_UNAVAILABLE, "{probe}");
+        eventually(async || app_ready(&sidecar).await == StatusCode::SERVICE_UNAVAILABLE).await;
         // Requests are forwarded to an unready app.
         assert_eq!(text(within(sidecar.get("/")).await).await, "ok");
         app.fail(false);
-        assert_eq!(app_ready(&sidecar).await, StatusCode::OK, "{probe}");
+        eventually(async || app_ready(&sidecar).await == StatusCode::OK).await;
     }
 }
 
@@ -207,7 +243,7 @@ async fn holds_requests_during_a_crash_of_the_app() {
     let address = reserved.address();
     let app = TestApp::on(reserved.listen());
     let sidecar = Sidecar::start(address, &[]).await;
-    assert_eq!(app_ready(&sidecar).await, StatusCode::OK);
+    assert_eq!(within(send(sidecar.at.admin, request("/ready"))).await.status(), StatusCode::OK);
     drop(app);
     // The sidecar detects the crash with the next probe.
     eventually(async || tokio::net::TcpStream::connect(address).await.is_err()).await;
@@ -288,7 +324,7 @@ async fn moves_long_http2_connection_away_during_a_drain_without_loss() {
     sidecar.holds(2.0, 0.0).await;
 
     let hook = tokio::spawn(send(sidecar.at.admin, request("/wait-for-drain")));
-    within(start_drain(sidecar.at.admin)).await.unwrap();
+    within(start_drain(sidecar.at.admin, None)).await.unwrap();
     eventually(async || {
         send(sidecar.at.admin, request("/ready")).await.status() == StatusCode::SERVICE_UNAVAILABLE
     })

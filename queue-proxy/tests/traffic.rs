@@ -201,6 +201,25 @@ async fn health_checks_by_configured_agents_are_not_queued() {
 }
 
 #[tokio::test]
+async fn health_checks_beyond_the_places_of_the_pod_count() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &["--container-concurrency=1"]).await;
+    let checks: Vec<_> = (0..6)
+        .map(|_| {
+            let mut check = request("/wait");
+            check.headers_mut().insert("user-agent", "kube-probe/1.37".parse().unwrap());
+            tokio::spawn(send(sidecar.at.traffic, check))
+        })
+        .collect();
+    // Four do not count, one has the slot, one waits for it.
+    sidecar.holds(2.0, 1.0).await;
+    app.open(6);
+    for check in checks {
+        assert_eq!(text(within(check).await.unwrap()).await, "waited");
+    }
+}
+
+#[tokio::test]
 async fn requests_of_no_wake_rules_are_neither_queued_nor_counted() {
     let app = TestApp::start().await;
     let rules = "--no-wake=GET /headers, User-Agent: *UptimeRobot*";

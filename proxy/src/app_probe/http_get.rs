@@ -1,6 +1,5 @@
 //! The request of an `httpGet` probe.
 
-use std::net::SocketAddr;
 use std::pin::pin;
 
 use bytes::Bytes;
@@ -10,19 +9,20 @@ use http_client::BoxError;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// The status of a GET over `stream`, which is closed afterwards.
+/// The status of a GET over `stream`, which is closed afterwards. The host is the address that the
+/// app was reached at, as with the kubelet.
 pub(super) async fn get(
     stream: TcpStream,
     path: &Uri,
     headers: &HeaderMap,
-    address: SocketAddr,
     user_agent: &'static str,
 ) -> Result<StatusCode, BoxError> {
+    let host = HeaderValue::try_from(stream.peer_addr()?.to_string())?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let mut request = Request::get(path.clone()).body(Empty::<Bytes>::new())?;
     let to = request.headers_mut();
     to.clone_from(headers);
-    to.entry(header::HOST).or_insert(HeaderValue::try_from(address.to_string())?);
+    to.entry(header::HOST).or_insert(host);
     to.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(user_agent));
     to.entry(header::ACCEPT).or_insert(HeaderValue::from_static("*/*"));
     to.insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use tokio::time::timeout;
 
 use super::readiness_probe::ReadinessProbe;
-use crate::app_connection;
+use crate::app_connection::PodAddresses;
 
 /// Begins like the kubelet's user agent, because some apps exclude that one from their logs.
 const USER_AGENT: &str = "kube-probe/rouse-queue-proxy";
@@ -17,6 +17,7 @@ pub(crate) struct AppProbe {
     probe: ReadinessProbe,
     /// Address for requests, which may differ from the probe's.
     app: SocketAddr,
+    pod: PodAddresses,
 }
 
 /// Result of one probe.
@@ -32,9 +33,9 @@ pub(crate) enum ProbeResult {
 // === impl AppProbe ===
 
 impl AppProbe {
-    /// A probe of the app that takes requests at `app`.
-    pub(crate) fn new(app: SocketAddr, probe: ReadinessProbe) -> Self {
-        Self { probe, app }
+    /// A probe of the app that takes requests at `app` of the pod.
+    pub(crate) fn new(app: SocketAddr, probe: ReadinessProbe, pod: PodAddresses) -> Self {
+        Self { probe, app, pod }
     }
 
     /// Successful probes in a row that a start takes.
@@ -51,7 +52,7 @@ impl AppProbe {
     pub(crate) async fn run(&self) -> ProbeResult {
         let address = self.probe.action.address();
         let result = async {
-            match app_connection::connect(address).await {
+            match self.pod.connect(address).await {
                 Ok(stream) => match self.probe.action.succeeds_over(stream, USER_AGENT).await {
                     Ok(true) => ProbeResult::Ready,
                     Ok(false) | Err(_) => ProbeResult::Unready,
@@ -68,6 +69,7 @@ impl AppProbe {
 
 #[cfg(test)]
 mod tests {
+    use autoscaler::Protocol;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -76,14 +78,14 @@ mod tests {
     #[tokio::test]
     async fn tcp_probe_succeeds_when_the_app_accepts_a_connection() {
         let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = app.local_addr().unwrap();
-        let probe = AppProbe::new(address, ReadinessProbe::tcp(address));
+        let (address, pod) = (app.local_addr().unwrap(), PodAddresses::find(Protocol::Http));
+        let probe = AppProbe::new(address, ReadinessProbe::tcp(address), pod);
         assert_eq!(probe.run().await, ProbeResult::Ready);
         let closed = SocketAddr::from(([127, 0, 0, 1], 1));
-        let refused = AppProbe::new(closed, ReadinessProbe::tcp(closed));
+        let refused = AppProbe::new(closed, ReadinessProbe::tcp(closed), pod);
         assert_eq!(refused.run().await, ProbeResult::Unreachable);
         // A refused connection on another address than the app's does not mean unreachable.
-        let refused_elsewhere = AppProbe::new(address, ReadinessProbe::tcp(closed));
+        let refused_elsewhere = AppProbe::new(address, ReadinessProbe::tcp(closed), pod);
         assert_eq!(refused_elsewhere.run().await, ProbeResult::Unready);
     }
 
@@ -91,7 +93,11 @@ mod tests {
     async fn http_probe_succeeds_by_status() {
         let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = app.local_addr().unwrap();
-        let probe = AppProbe::new(address, ReadinessProbe::http(address, "/healthz").unwrap());
+        let probe = AppProbe::new(
+            address,
+            ReadinessProbe::http(address, "/healthz").unwrap(),
+            PodAddresses::find(Protocol::Http),
+        );
         for (status, expected) in [("200 OK", true), ("503 Not Yet", false), ("302 Found", true), ("", false)]
         {
             let respond = async {

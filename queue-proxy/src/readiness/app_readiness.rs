@@ -1,8 +1,8 @@
 //! AppReadiness: whether the app takes requests.
 //!
 //! A wake from zero waits for the app's first successful probe, so until then the app is probed
-//! every few milliseconds. Afterwards each request of the kubelet runs one probe, and requests that
-//! arrive during it share its result. When the app refuses connections it counts as restarting: it
+//! every few milliseconds. Afterwards a request of the kubelet runs one probe, and requests that
+//! arrive during it or soon after share its result: every pod of the cluster can send them. When the app refuses connections it counts as restarting: it
 //! is probed every few milliseconds again, and requests wait for it.
 
 use std::sync::Arc;
@@ -18,6 +18,8 @@ use super::app_probe::{AppProbe, ProbeResult};
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 /// The pause is this fraction of the start's duration so far, so it delays the result by 5 %.
 const PAUSE_FRACTION: u32 = 20;
+/// How long requests share the result of a probe. The kubelet sends one a second at most.
+const SHARED: Duration = Duration::from_millis(500);
 
 /// The app's readiness. Clones share it.
 #[derive(Clone, Debug)]
@@ -54,12 +56,11 @@ impl AppReadiness {
         self.wait_for_started(true).await;
     }
 
-    /// Probes the app once. Calls during the probe share its result.
+    /// Probes the app once. Calls during the probe and for a short time after it share its result.
     pub(crate) async fn probe(&self) -> ProbeResult {
-        let called = Instant::now();
         let mut last = self.0.last.lock().await;
         if let Some((at, result)) = *last
-            && at >= called
+            && at.elapsed() < SHARED
         {
             return result;
         }
@@ -99,15 +100,18 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
+    use autoscaler::Protocol;
+
     use super::*;
+    use crate::app_connection::PodAddresses;
     use crate::readiness::readiness_probe::ReadinessProbe;
 
     #[tokio::test]
-    async fn concurrent_calls_share_one_probe() {
+    async fn calls_at_the_same_time_and_soon_after_share_one_probe() {
         let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = app.local_addr().unwrap();
         let probe = ReadinessProbe::http(address, "/healthz").unwrap();
-        let readiness = AppReadiness::new(AppProbe::new(address, probe));
+        let readiness = AppReadiness::new(AppProbe::new(address, probe, PodAddresses::find(Protocol::Http)));
         // The app responds once; a second probe would time out.
         let respond = async {
             let (mut stream, _) = app.accept().await.unwrap();
@@ -116,5 +120,6 @@ mod tests {
         };
         let (first, second, ()) = tokio::join!(readiness.probe(), readiness.probe(), respond);
         assert_eq!((first, second), (ProbeResult::Ready, ProbeResult::Ready));
+        assert_eq!(readiness.probe().await, ProbeResult::Ready);
     }
 }

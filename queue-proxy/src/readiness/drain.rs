@@ -9,7 +9,7 @@
 //!
 //! A terminating pod receives requests until every proxy in the cluster has been updated. A
 //! draining sidecar is therefore unready but continues to serve. It is drained when no request is
-//! in flight and none has arrived during the quiet period.
+//! in flight and none that counts has arrived during the quiet period.
 //!
 //! A native sidecar receives SIGTERM only after the app has ended. So the preStop hook of its own
 //! container begins the drain (`queue-proxy start-drain`). The kubelet runs the hooks of all
@@ -30,6 +30,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::app_probe::AppProbe;
 use crate::stats::request_counter::RequestCounter;
+use crate::stats::uncounted_places::UncountedPlaces;
 
 /// How often a drain polls the counter and the app. Polling costs nothing outside of a drain,
 /// unlike a notification by each request.
@@ -44,6 +45,7 @@ const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Drain {
     state: watch::Sender<DrainState>,
     counter: Arc<RequestCounter>,
+    uncounted: Arc<UncountedPlaces>,
     quiet_period: Duration,
     timeout: Duration,
 }
@@ -65,9 +67,14 @@ enum DrainPhase {
 // === impl Drain ===
 
 impl Drain {
-    pub(crate) fn new(counter: Arc<RequestCounter>, quiet_period: Duration, timeout: Duration) -> Self {
+    pub(crate) fn new(
+        counter: Arc<RequestCounter>,
+        uncounted: Arc<UncountedPlaces>,
+        quiet_period: Duration,
+        timeout: Duration,
+    ) -> Self {
         let state = watch::Sender::new(DrainState { phase: DrainPhase::Serving, is_final: false });
-        Self { state, counter, quiet_period, timeout }
+        Self { state, counter, uncounted, quiet_period, timeout }
     }
 
     /// Begins a drain, unless one has begun; SIGTERM mostly follows.
@@ -99,7 +106,7 @@ impl Drain {
         loop {
             self.begun().await;
             if timeout(self.timeout, self.quiet()).await.is_err() {
-                tracing::warn!(after = ?self.timeout, in_flight = self.counter.in_flight(), "drain timed out");
+                tracing::warn!(after = ?self.timeout, in_flight = self.in_flight(), "drain timed out");
             }
             tracing::info!("drain ended");
             self.state.send_modify(|state| state.phase = DrainPhase::Drained);
@@ -137,11 +144,16 @@ impl Drain {
         let began = Instant::now();
         loop {
             let since = began.max(Instant::from_std(self.counter.last_arrival()));
-            if since.elapsed() >= self.quiet_period && self.counter.in_flight() == 0 {
+            if since.elapsed() >= self.quiet_period && self.in_flight() == 0 {
                 return;
             }
             sleep(CHECK_INTERVAL).await;
         }
+    }
+
+    /// Also those that do not count: the app must not end in the middle of them.
+    fn in_flight(&self) -> u64 {
+        self.counter.in_flight() + self.uncounted.running() as u64
     }
 
     async fn reached(&self, wanted: impl Fn(DrainPhase) -> bool) {
@@ -167,24 +179,29 @@ mod tests {
 
     use tokio::time::{Duration, advance};
 
+    use autoscaler::Protocol;
+    use autoscaler::routing::breaker::ConcurrencyLimit;
+
     use super::*;
+    use crate::app_connection::PodAddresses;
     use crate::readiness::readiness_probe::ReadinessProbe;
     use crate::stats::metrics::Metrics;
 
     const QUIET: Duration = Duration::from_secs(3);
     const TIMEOUT: Duration = Duration::from_secs(25);
 
-    fn drain() -> (Arc<Drain>, Arc<RequestCounter>) {
+    fn drain() -> (Arc<Drain>, Arc<RequestCounter>, Arc<UncountedPlaces>) {
         let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
         let counter =
             Arc::new(RequestCounter::new(Instant::now().into_std(), std::time::Duration::ZERO, metrics));
-        (Arc::new(Drain::new(counter.clone(), QUIET, TIMEOUT)), counter)
+        let uncounted = Arc::new(UncountedPlaces::new(ConcurrencyLimit::AtMost(1)));
+        (Arc::new(Drain::new(counter.clone(), uncounted.clone(), QUIET, TIMEOUT)), counter, uncounted)
     }
 
     /// A probe of an address without a listener.
     fn absent_app() -> AppProbe {
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
-        AppProbe::new(address, ReadinessProbe::tcp(address))
+        AppProbe::new(address, ReadinessProbe::tcp(address), PodAddresses::find(Protocol::Http))
     }
 
     fn supervise(drain: &Arc<Drain>, app: AppProbe) {
@@ -194,7 +211,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn ends_a_quiet_period_after_the_last_request() {
-        let (drain, counter) = drain();
+        let (drain, counter, _) = drain();
         supervise(&drain, absent_app());
         drain.begin_final();
         advance(Duration::from_secs(2)).await;
@@ -206,8 +223,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn waits_for_a_request_that_does_not_count_but_not_for_its_tunnel() {
+        for is_tunnel in [false, true] {
+            let (drain, _, uncounted) = drain();
+            supervise(&drain, absent_app());
+            let download = uncounted.enter().unwrap();
+            let (_download, _tunnel) =
+                if is_tunnel { (None, Some(download.into_place())) } else { (Some(download), None) };
+            drain.begin();
+            assert_eq!(timeout(2 * QUIET, drain.done()).await.is_ok(), is_tunnel);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn ends_after_the_timeout_with_a_request_in_flight() {
-        let (drain, counter) = drain();
+        let (drain, counter, _) = drain();
         supervise(&drain, absent_app());
         let _endless = counter.enter(false);
         let began = Instant::now();

@@ -19,9 +19,9 @@ use std::fmt;
 use std::hint::black_box;
 use std::str::FromStr;
 
-use autoscaler::contract::{PROXIED_HEADER, PROXIED_WITHOUT_UID};
-use http::HeaderMap;
+use autoscaler::contract::{PROXIED_HEADER, PROXIED_WITHOUT_UID, START_DRAIN_HEADER};
 use http::header::HeaderName;
+use http::{HeaderMap, HeaderValue};
 
 const PROXIED: HeaderName = HeaderName::from_static(PROXIED_HEADER);
 
@@ -65,6 +65,20 @@ impl PodIdentity {
             Some(_) => Destination::OtherPod,
         }
     }
+
+    /// The header by which `queue-proxy start-drain` shows that it runs in this pod.
+    pub(crate) fn start_drain_value(&self) -> Option<HeaderValue> {
+        let Some(PodUid(uid)) = &self.uid else { return Some(HeaderValue::from_static("")) };
+        HeaderValue::from_bytes(uid).ok()
+    }
+
+    /// Whether the request with these headers is one of `queue-proxy start-drain` in this pod. Not a
+    /// browser, nor an app that sends what its clients want, knows the UID. Without a UID the header
+    /// must be there, which no page of another origin can send.
+    pub(crate) fn may_start_drain(&self, headers: &HeaderMap) -> bool {
+        let sent = headers.get(START_DRAIN_HEADER);
+        sent.is_some_and(|sent| self.uid.as_ref().is_none_or(|uid| uid.is(sent.as_bytes())))
+    }
 }
 
 // === impl PodUid ===
@@ -93,8 +107,6 @@ impl fmt::Debug for PodUid {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     const UID: &str = "0b2c7d5e-8f43-4a60-9d0c-6f3ad9c5e1b7";
@@ -123,6 +135,20 @@ mod tests {
     fn without_own_uid_every_request_is_direct() {
         for sent in [None, Some("activator"), Some(UID), Some("")] {
             assert_eq!(destination(None, sent), Destination::Direct, "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn drain_is_started_with_the_uid_if_there_is_one() {
+        let may = |own: Option<&str>, sent: Option<&str>| {
+            let headers =
+                sent.map(|sent| (HeaderName::from_static(START_DRAIN_HEADER), sent.parse().unwrap()));
+            let identity = PodIdentity::new(own.map(|own| own.parse().unwrap()));
+            identity.may_start_drain(&headers.into_iter().collect())
+        };
+        assert!(may(Some(UID), Some(UID)) && may(None, Some("")));
+        for (own, sent) in [(Some(UID), None), (Some(UID), Some("")), (Some(UID), Some("1")), (None, None)] {
+            assert!(!may(own, sent), "{own:?} {sent:?}");
         }
     }
 

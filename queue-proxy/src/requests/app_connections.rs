@@ -14,7 +14,7 @@ use proxy::timeouts::request_body::RequestBody;
 use tokio::net::TcpStream;
 
 use super::error_response::RequestError;
-use crate::app_connection;
+use crate::app_connection::PodAddresses;
 
 /// Servers close idle connections after 2 s (gunicorn) or 5 s (Node.js), and a request sent at that
 /// moment may be lost. A new connection over loopback costs about 50 µs.
@@ -31,6 +31,7 @@ const HTTP2: Http2Options = Http2Options {
 #[derive(Debug)]
 pub(crate) struct AppConnections {
     app: SocketAddr,
+    pod: PodAddresses,
     http1: Pool,
     http2: Http2Pool,
 }
@@ -38,8 +39,8 @@ pub(crate) struct AppConnections {
 // === impl AppConnections ===
 
 impl AppConnections {
-    pub(crate) fn new(app: SocketAddr) -> Self {
-        Self { app, http1: Pool::new(POOL), http2: Http2Pool::new(HTTP2) }
+    pub(crate) fn new(app: SocketAddr, pod: PodAddresses) -> Self {
+        Self { app, pod, http1: Pool::new(POOL), http2: Http2Pool::new(HTTP2) }
     }
 
     /// Sends `request` and returns after the head of the response.
@@ -47,8 +48,8 @@ impl AppConnections {
         &self,
         request: Box<Request<RequestBody>>,
     ) -> Result<Response<ResponseBody>, RequestError> {
-        let app = self.app;
-        let connect = || connect(app);
+        let (app, pod) = (self.app, self.pod);
+        let connect = || connect(app, pod);
         let sent = if request.version() == Version::HTTP_2 {
             // Boxed to keep this future small for HTTP/1.1 requests.
             Box::pin(self.http2.send(*request, connect)).await
@@ -63,8 +64,8 @@ impl AppConnections {
     }
 }
 
-async fn connect(app: SocketAddr) -> io::Result<TcpStream> {
-    let stream = app_connection::connect(app).await?;
+async fn connect(app: SocketAddr, pod: PodAddresses) -> io::Result<TcpStream> {
+    let stream = pod.connect(app).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

@@ -19,7 +19,7 @@ use proxy::listener::ConnectionAddresses;
 use proxy::server;
 use proxy::timeouts::request_body::RequestBody;
 use proxy::timeouts::request_timer::{RequestTimer, RequestTimers};
-use proxy::timeouts::response_body::TimedResponseBody;
+use proxy::timeouts::response_body::{ResponseGuard, TimedResponseBody};
 use tokio::time::Instant;
 
 use super::app_connections::AppConnections;
@@ -31,13 +31,21 @@ use crate::memory::ClientAccount;
 use crate::readiness::availability::{Availability, START_TIMEOUT};
 use crate::readiness::pod_identity::{Destination, PodIdentity};
 use crate::stats::request_counter::{InFlightRequest, RequestCounter};
+use crate::stats::uncounted_places::UncountedRequest;
 
 const PROBE: HeaderName = HeaderName::from_static(contract::PROBE_HEADER);
 
 /// A response with the app's body, or with one of the sidecar's own.
 pub(crate) type HandlerResponse = Response<HandlerBody>;
 /// The body of such a response.
-pub(crate) type HandlerBody = Either<TimedResponseBody<InFlightRequest>, Full<Bytes>>;
+pub(crate) type HandlerBody = Either<TimedResponseBody<RequestGuard>, Full<Bytes>>;
+
+/// What a response body holds until its end.
+#[derive(Debug)]
+pub(crate) enum RequestGuard {
+    Counted(InFlightRequest),
+    Uncounted(#[expect(dead_code, reason = "held until the end of the response")] UncountedRequest),
+}
 
 /// One worker's handler; the workers share counter, breaker and availability.
 #[derive(Debug)]
@@ -73,8 +81,8 @@ impl Handler {
             error_response(RequestError::OtherPod)
         } else if let Some(component) = request.headers().get(PROBE) {
             Box::pin(self.handle_probe(component)).await
-        } else if self.uncounted.contain(&request) {
-            Box::pin(self.forward_uncounted(request, addresses, memory)).await
+        } else if let Some(place) = self.uncounted.enter(&request) {
+            Box::pin(self.forward_uncounted(request, place, addresses, memory)).await
         } else {
             self.serve(request, addresses, memory, destination == Destination::Proxied).await
         };
@@ -100,6 +108,7 @@ impl Handler {
     async fn forward_uncounted(
         &self,
         mut request: Box<Request<RequestBody>>,
+        place: UncountedRequest,
         addresses: &ConnectionAddresses,
         memory: &ClientAccount,
     ) -> HandlerResponse {
@@ -111,8 +120,8 @@ impl Handler {
         request.body_mut().report_to(timer.activity());
         match timer.within(pin!(forward(&self.app, request, addresses, upgrade.is_some()))).await {
             Ok(mut response) => match upgrade.and_then(|upgrade| upgrade.accepted(&mut response)) {
-                Some(tunnel) => tunnel.relay(response, (), timer.idle_timeout()),
-                None => app_response(response, None, timer),
+                Some(tunnel) => tunnel.relay(response, place.into_place(), timer.idle_timeout()),
+                None => app_response(response, RequestGuard::Uncounted(place), timer),
             },
             Err(error) => error_response(error),
         }
@@ -147,7 +156,7 @@ impl Handler {
             in_flight.leave_app();
             return tunnel.relay(response, in_flight, timer.idle_timeout());
         }
-        app_response(response, Some(in_flight), timer)
+        app_response(response, RequestGuard::Counted(in_flight), timer)
     }
 
     /// Admits the request, and forwards it.
@@ -178,13 +187,21 @@ impl Handler {
     }
 }
 
-/// `in_flight` ends with the response body; uncounted requests have none.
+/// `guard` ends with the response body.
 fn app_response(
     response: Response<ResponseBody>,
-    in_flight: Option<InFlightRequest>,
+    guard: RequestGuard,
     timer: RequestTimer,
 ) -> HandlerResponse {
-    TimedResponseBody::wrap(response, in_flight, timer).map(Either::Left)
+    TimedResponseBody::wrap(response, Some(guard), timer).map(Either::Left)
+}
+
+impl ResponseGuard for RequestGuard {
+    fn end(self, failed: bool) {
+        if let Self::Counted(in_flight) = self {
+            in_flight.end(failed);
+        }
+    }
 }
 
 pub(crate) fn error_response(error: RequestError) -> HandlerResponse {

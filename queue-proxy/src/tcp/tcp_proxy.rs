@@ -34,7 +34,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::probe_filter::ProbeFilter;
-use crate::app_connection;
+use crate::app_connection::PodAddresses;
 use crate::memory::ClientMemory;
 use crate::readiness::availability::{Availability, START_TIMEOUT};
 use crate::requests::error_response::RequestError;
@@ -52,6 +52,7 @@ pub(crate) struct TcpProxyParts {
     pub(crate) breaker: Breaker,
     pub(crate) availability: Availability,
     pub(crate) app: SocketAddr,
+    pub(crate) pod: PodAddresses,
     pub(crate) idle_timeouts: IdleTimeouts,
     pub(crate) metrics: TcpMetrics,
     /// Accounts of the clients.
@@ -168,7 +169,7 @@ impl TcpProxyParts {
             admitted = self.wait_for_slot(proxied) => admitted?,
             () = closed => return Err(AdmissionError::ClientClosed),
         };
-        let app = app_connection::connect(self.app).await.map_err(|_| RequestError::AppUnreachable)?;
+        let app = self.pod.connect(self.app).await.map_err(|_| RequestError::AppUnreachable)?;
         app.set_nodelay(true).map_err(|_| RequestError::AppUnreachable)?;
         Ok(AdmittedConnection { app, _slot: slot, active })
     }
