@@ -10,6 +10,9 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
+use crate::error::BoxError;
+use crate::request_body::RequestBody;
+
 /// Largest first frame that is kept, in bytes: the default frame size of HTTP/2.
 const MAX_KEPT: usize = 16 * 1024;
 
@@ -23,17 +26,17 @@ pub(crate) struct RewindableBody<B> {
 #[derive(Debug)]
 enum ReadState {
     Unread,
+    /// The first frame, or the end, is read next.
+    Peeked(Option<Result<Frame<Bytes>, BoxError>>),
     /// The first frame was read, and no other.
     FirstFrame(Bytes),
-    /// The first frame was read, and is to be read again.
-    Rewound(Bytes),
     /// Frames are lost.
     Lost,
 }
 
 // === impl RewindableBody ===
 
-impl<B: Body<Data = Bytes> + Unpin> RewindableBody<B> {
+impl<B: RequestBody> RewindableBody<B> {
     pub(crate) fn new(body: B) -> Self {
         Self { body, state: ReadState::Unread }
     }
@@ -41,36 +44,54 @@ impl<B: Body<Data = Bytes> + Unpin> RewindableBody<B> {
     /// Starts again from the first byte; false if that is lost.
     pub(crate) fn rewind(&mut self) -> bool {
         self.state = match std::mem::replace(&mut self.state, ReadState::Lost) {
-            ReadState::Unread => ReadState::Unread,
-            ReadState::FirstFrame(first) | ReadState::Rewound(first) => ReadState::Rewound(first),
-            ReadState::Lost => return false,
+            ReadState::FirstFrame(first) => ReadState::Peeked(Some(Ok(Frame::data(first)))),
+            state => state,
         };
-        true
+        !matches!(self.state, ReadState::Lost)
+    }
+
+    /// The number of bytes that are left to read, if it is known. Reads the first frame if it has
+    /// arrived: most gRPC calls send one message, without a length.
+    pub(crate) fn length(&mut self, cx: &mut Context<'_>) -> Option<u64> {
+        if matches!(self.state, ReadState::Unread)
+            && self.size_hint().exact().is_none()
+            && let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx)
+        {
+            self.state = ReadState::Peeked(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        if self.body.is_end_stream() { Some(self.peeked()) } else { self.size_hint().exact() }
+    }
+
+    /// Bytes of the peeked frame.
+    fn peeked(&self) -> u64 {
+        let ReadState::Peeked(Some(Ok(first))) = &self.state else { return 0 };
+        first.data_ref().map_or(0, Bytes::len) as u64
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for RewindableBody<B> {
+impl<B: RequestBody> Body for RewindableBody<B> {
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
-        if let ReadState::Rewound(first) = &this.state {
-            let first = first.clone();
-            this.state = ReadState::FirstFrame(first.clone());
-            return Poll::Ready(Some(Ok(Frame::data(first))));
-        }
-        let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
+        let (frame, is_first) = match std::mem::replace(&mut this.state, ReadState::Unread) {
+            ReadState::Peeked(frame) => (frame, true),
+            state => {
+                let is_first = matches!(state, ReadState::Unread);
+                this.state = state;
+                let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
+                (frame.map(|frame| frame.map_err(Into::into)), is_first)
+            }
+        };
         // The end can be read again.
         if let Some(frame) = &frame {
             let data = frame.as_ref().ok().and_then(Frame::data_ref);
-            this.state = match (&this.state, data) {
-                (ReadState::Unread, Some(data)) if data.len() <= MAX_KEPT => {
-                    ReadState::FirstFrame(data.clone())
-                }
+            this.state = match data {
+                Some(data) if is_first && data.len() <= MAX_KEPT => ReadState::FirstFrame(data.clone()),
                 _ => ReadState::Lost,
             };
         }
@@ -78,13 +99,11 @@ impl<B: Body<Data = Bytes> + Unpin> Body for RewindableBody<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        !matches!(self.state, ReadState::Rewound(_)) && self.body.is_end_stream()
+        !matches!(self.state, ReadState::Peeked(Some(_))) && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let rest = self.body.size_hint();
-        let ReadState::Rewound(first) = &self.state else { return rest };
-        let first = first.len() as u64;
+        let (rest, first) = (self.body.size_hint(), self.peeked());
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower().saturating_add(first));
         if let Some(upper) = rest.upper() {

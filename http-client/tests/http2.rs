@@ -25,6 +25,7 @@ use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -34,6 +35,7 @@ const OPTIONS: Http2Options = Http2Options {
     ping: None,
     idle_timeout: Duration::from_secs(60),
     stream_timeout: Duration::from_millis(500),
+    upload_window: Some(Client::LEAST_WINDOW),
 };
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -48,7 +50,8 @@ struct Server {
 
 impl Server {
     /// Serves `/endless`, which never ends, `/trailers`, which ends with trailers, `/hang`, which
-    /// never responds, `/unread`, which does not read the request, and other paths.
+    /// never responds or reads, `/unread`, which does not read the request, `/read`, which responds
+    /// with its body, and other paths.
     async fn start(max_streams: u32) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -73,9 +76,14 @@ impl Server {
 
     /// Sends a request that gets no response, and waits until it has a stream.
     async fn hang(self: &Arc<Self>, client: &Arc<Client>) {
+        self.stall(client, Full::default()).await;
+    }
+
+    /// Uploads a body that is not read, and waits until it has a stream.
+    async fn stall(self: &Arc<Self>, client: &Arc<Client>, body: impl RequestBody) {
         let (server, client, mut hanging) = (self.clone(), client.clone(), self.hanging.clone());
         let before = *hanging.borrow();
-        tokio::spawn(async move { server.send(&client, "/hang").await.map(drop) });
+        tokio::spawn(async move { server.upload(&client, "/hang", body).await.map(drop) });
         within(hanging.wait_for(|hanging| *hanging > before)).await.unwrap();
     }
 
@@ -101,6 +109,17 @@ impl Server {
     async fn get(&self, client: &Client, path: &str) -> Response<ResponseBody> {
         within(self.send(client, path)).await.unwrap()
     }
+}
+
+/// A body of unknown length, which fills each window.
+fn endless() -> impl RequestBody {
+    let piece = Bytes::from(vec![b'x'; 16 << 10]);
+    StreamBody::new(stream::repeat_with(move || Ok::<_, Infallible>(Frame::data(piece.clone()))))
+}
+
+/// A body of one frame, whose length is not known before.
+fn message(length: usize) -> impl RequestBody {
+    StreamBody::new(stream::iter([Ok::<_, Infallible>(Frame::data(vec![b'x'; length].into()))]))
 }
 
 async fn answer(
@@ -132,6 +151,10 @@ async fn answer(
             let body = StreamBody::new(stream::iter([Ok(Frame::data(Bytes::from_static(b"short")))]));
             return Ok(response.body(body.boxed_unsync()).unwrap());
         }
+        "/read" => {
+            let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            Full::from(body).boxed_unsync()
+        }
         "/large" => Full::from(vec![b'x'; 1 << 20]).boxed_unsync(),
         _ => Full::from("ok").boxed_unsync(),
     };
@@ -161,11 +184,100 @@ async fn callers_that_stop_reading_leave_window_to_others() {
 }
 
 #[tokio::test]
+async fn upload_that_is_not_read_does_not_stop_others() {
+    let (server, client) = (Arc::new(Server::start(200).await), Arc::new(Client::new(OPTIONS)));
+    for stalled in 0..40 {
+        server.stall(&client, endless()).await;
+        let sent = within(server.upload(&client, "/read", Full::from(vec![b'x'; 10_000]))).await.unwrap();
+        assert_eq!(length(sent).await, 10_000, "beside {stalled}");
+    }
+    assert!(server.connections() <= Client::MAX_CONNECTIONS);
+}
+
+#[tokio::test]
+async fn upload_of_unknown_length_has_a_window_of_its_own() {
+    let (server, client) = (Arc::new(Server::start(200).await), Arc::new(Client::new(OPTIONS)));
+    for _ in 0..10 {
+        server.stall(&client, endless()).await;
+        assert_eq!(length(within(server.upload(&client, "/read", message(9))).await.unwrap()).await, 9);
+    }
+}
+
+#[tokio::test]
+async fn whole_messages_that_are_not_read_do_not_stop_others() {
+    let (server, client) = (Arc::new(Server::start(200).await), Arc::new(Client::new(OPTIONS)));
+    for _ in 0..20 {
+        server.stall(&client, Full::from(vec![b'x'; 16 << 10])).await;
+        assert_eq!(length(within(server.upload(&client, "/read", message(9))).await.unwrap()).await, 9);
+    }
+}
+
+#[tokio::test]
+async fn requests_without_upload_share_a_connection() {
+    let (server, client) = (Arc::new(Server::start(200).await), Arc::new(Client::new(OPTIONS)));
+    server.stall(&client, endless()).await;
+    for _ in 0..20 {
+        server.hang(&client).await;
+    }
+    assert_eq!(server.connections(), 2);
+}
+
+const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const ACK: u8 = 1;
+
+/// Type and flags of the next frame.
+async fn frame(stream: &mut TcpStream) -> (u8, u8) {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.unwrap();
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    stream.read_exact(&mut vec![0; length as usize]).await.unwrap();
+    (head[3], head[4])
+}
+
+#[tokio::test]
+async fn first_request_follows_the_settings_of_the_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, client) = (listener.local_addr().unwrap(), Client::new(OPTIONS));
+    let serve = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.read_exact(&mut [0; PREFACE]).await.unwrap();
+        assert_eq!(frame(&mut stream).await.0, SETTINGS);
+        stream.write_all(&[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0]).await.unwrap();
+        let mut acknowledged = false;
+        loop {
+            match frame(&mut stream).await {
+                (HEADERS, _) => return acknowledged,
+                (SETTINGS, ACK) => acknowledged = true,
+                _ => {}
+            }
+        }
+    };
+    let request = Request::get("http://a/").body(Full::<Bytes>::default()).unwrap();
+    let sent = client.send(request, move || TcpStream::connect(address));
+    tokio::select! { acknowledged = within(serve) => assert!(acknowledged), sent = sent => panic!("{sent:?}") }
+}
+
+#[tokio::test]
+async fn post_is_sent_over_another_connection_if_one_ends_before_its_settings() {
+    let (server, client) = (Server::start(200).await, Client::new(OPTIONS));
+    let closing = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (first, address, attempts) = (closing.local_addr().unwrap(), server.address, AtomicUsize::new(0));
+    tokio::spawn(async move {
+        let (mut stream, _) = closing.accept().await.unwrap();
+        stream.read_exact(&mut [0; PREFACE]).await.unwrap();
+    });
+    let request = Request::post("http://a/read").body(Full::<Bytes>::from("hello")).unwrap();
+    let to = || if attempts.fetch_add(1, Ordering::Relaxed) == 0 { first } else { address };
+    let sent = within(client.send(request, || TcpStream::connect(to()))).await;
+    assert_eq!(length(sent.unwrap()).await, 5);
+}
+
+#[tokio::test]
 async fn request_beyond_stream_limit_uses_another_connection() {
     let (server, client) = (Server::start(2).await, Arc::new(Client::new(OPTIONS)));
     let server = Arc::new(server);
-    // The server's limit is known after its first response.
-    assert_eq!(length(server.get(&client, "/").await).await, 2);
     for _ in 0..5 {
         server.hang(&client).await;
     }
@@ -232,7 +344,6 @@ async fn connect_outlives_the_request_that_began_it() {
 async fn request_without_free_stream_fails_with_clear_error() {
     let (server, client) = (Server::start(1).await, Arc::new(Client::new(OPTIONS)));
     let server = Arc::new(server);
-    assert_eq!(length(server.get(&client, "/").await).await, 2);
     for _ in 0..Client::MAX_CONNECTIONS {
         server.hang(&client).await;
     }

@@ -7,6 +7,8 @@ use std::io;
 
 use tokio::sync::watch;
 
+use crate::error::Error;
+
 /// An attempt that runs in a task of its own: the request that began it may be cancelled.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectAttempt(watch::Receiver<Option<Outcome>>);
@@ -15,8 +17,17 @@ pub(super) struct ConnectAttempt(watch::Receiver<Option<Outcome>>);
 #[derive(Debug)]
 pub(super) struct AttemptReporter(watch::Sender<Option<Outcome>>);
 
-/// Whether the connection was opened. `io::Error` cannot be cloned.
-type Outcome = Result<(), (io::ErrorKind, String)>;
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum ConnectError {
+    Unreachable(io::Error),
+    /// It ended before the server's SETTINGS.
+    Ended(io::Error),
+    /// The server does not use HTTP/2.
+    Invalid(io::Error),
+}
+
+type Outcome = Result<(), ConnectError>;
 
 // === impl ConnectAttempt ===
 
@@ -35,21 +46,41 @@ impl ConnectAttempt {
     ///
     /// # Errors
     /// The error of the connect.
-    pub(super) async fn outcome(mut self) -> io::Result<()> {
-        let outcome = self.0.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
-        match outcome {
-            Ok(Some(Err((kind, message)))) => Err(io::Error::new(kind, message)),
-            Ok(_) => Ok(()),
-            Err(_) => Err(io::Error::other("connect attempt aborted")),
+    pub(super) async fn outcome(mut self) -> Outcome {
+        let aborted = |_| ConnectError::Unreachable(io::Error::other("connect attempt aborted"));
+        match &*self.0.wait_for(Option::is_some).await.map_err(aborted)? {
+            Some(Err(error)) => Err(copy(error)),
+            Some(Ok(())) | None => Ok(()),
         }
+    }
+}
+
+/// `io::Error` cannot be cloned.
+fn copy(error: &ConnectError) -> ConnectError {
+    let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+    match error {
+        ConnectError::Unreachable(error) => ConnectError::Unreachable(copy(error)),
+        ConnectError::Ended(error) => ConnectError::Ended(copy(error)),
+        ConnectError::Invalid(error) => ConnectError::Invalid(copy(error)),
     }
 }
 
 // === impl AttemptReporter ===
 
 impl AttemptReporter {
-    pub(super) fn report(self, outcome: &io::Result<()>) {
-        let outcome = outcome.as_ref().map_err(|error| (error.kind(), error.to_string()));
-        self.0.send_replace(Some(outcome.copied()));
+    pub(super) fn report(self, outcome: Outcome) {
+        self.0.send_replace(Some(outcome));
+    }
+}
+
+// === impl Error ===
+
+impl From<ConnectError> for Error {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Unreachable(error) => Self::Unreachable(error),
+            ConnectError::Ended(error) => Self::Unanswered(error),
+            ConnectError::Invalid(error) => Self::Failed(error),
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Connection: one HTTP/2 connection, its windows, and its free streams.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::connect_attempt::ConnectError;
 use crate::open_stream::{OpenStream, StreamCount};
 
 /// Streams of one connection, at most.
@@ -33,32 +37,52 @@ pub(super) struct Connection {
 // === impl Connection ===
 
 impl Connection {
-    /// Begins HTTP/2 on `stream`. With `ping`, a server that does not reply to PING while there are
-    /// streams loses them. `freed` is notified when a stream ends.
+    /// Begins HTTP/2 on `stream`, and waits for the server's SETTINGS: streams above its limit would
+    /// be refused. With `ping`, a server that does not reply to PING while there are streams loses
+    /// them. `freed` is notified when a stream ends.
     pub(super) async fn start(
         stream: TcpStream,
         ping: Option<Duration>,
         freed: Arc<Notify>,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, ConnectError> {
         let handshake = client::Builder::new()
             .enable_push(false)
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(MAX_HEADER_LIST)
             .max_send_buffer_size(SEND_BUFFER)
+            // Until the server's SETTINGS.
+            .initial_max_send_streams(0)
             .handshake(stream);
-        let (sender, connection) = handshake.await.map_err(io::Error::other)?;
+        let (sender, mut connection) = handshake.await.map_err(connect_error)?;
+        poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
+            Poll::Pending if sender.current_max_send_streams() > 0 => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(())) => Poll::Ready(Err(ConnectError::Ended(io::ErrorKind::UnexpectedEof.into()))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(connect_error(error))),
+        })
+        .await?;
         let streams = StreamCount::new(freed);
         tokio::spawn(drive(connection, ping, streams.clone()));
         Ok(Self { sender, streams })
     }
 
-    /// A free stream, and the sender to use it with.
-    pub(super) fn open_stream(&self) -> Option<(SendRequest<Bytes>, Arc<OpenStream>)> {
-        // Before the server's SETTINGS its limit is 100, which RFC 9113 (6.5.2) recommends as the
-        // least.
-        let bound = self.sender.current_max_send_streams().min(MAX_STREAMS as usize);
-        Some((self.sender.clone(), self.streams.open(bound)?))
+    /// A free stream for an upload of so many bytes, and the sender to use it with.
+    pub(super) fn open_stream(&self, upload: u64) -> Option<(SendRequest<Bytes>, Arc<OpenStream>)> {
+        Some((self.sender.clone(), self.streams.open(self.max_streams(), upload)?))
+    }
+
+    pub(super) fn has_free_stream(&self) -> bool {
+        self.streams.count() < self.max_streams()
+    }
+
+    /// The bytes of the uploads of open streams, which the server may not have read.
+    pub(super) fn uploads(&self) -> u64 {
+        self.streams.uploads()
+    }
+
+    fn max_streams(&self) -> usize {
+        self.sender.current_max_send_streams().min(MAX_STREAMS as usize)
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -68,6 +92,14 @@ impl Connection {
     /// Since when it has no stream; `None` if it has one.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         self.streams.idle_since()
+    }
+}
+
+fn connect_error(error: h2::Error) -> ConnectError {
+    if error.is_io() || error.is_remote() {
+        ConnectError::Ended(io::Error::other(error))
+    } else {
+        ConnectError::Invalid(io::Error::other(error))
     }
 }
 

@@ -3,11 +3,16 @@
 //! A request takes a stream of the oldest connection that has a free one, so that the connections
 //! of a burst become idle and close. If none has, one more connection is opened, up to a bound.
 //! Beyond that, requests wait for a stream, in order; their number and their time are bounded.
+//!
+//! The streams of a connection share its window, and a server that does not read one upload may
+//! stop all others. So the uploads of a connection have no more bytes than its window, and an
+//! upload of unknown length has a connection of its own. Only beyond the bound do they share.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +23,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::connect_attempt::ConnectAttempt;
+use super::connect_attempt::{ConnectAttempt, ConnectError};
 use super::connection::Connection;
 use super::exchange::Exchange;
 use crate::error::{Error, NoFreeStream};
@@ -43,6 +48,9 @@ pub struct Http2Options {
     pub idle_timeout: Duration,
     /// How long a request waits for a stream while all connections are full.
     pub stream_timeout: Duration,
+    /// Bytes of uploads that a connection may carry: its window. `None` if the window fits the
+    /// uploads of all streams.
+    pub upload_window: Option<u64>,
 }
 
 /// HTTP/2 connections to one server, which all requests share.
@@ -65,6 +73,8 @@ struct State {
     has_sweeper: bool,
 }
 
+type FreeStream = (SendRequest<Bytes>, Arc<OpenStream>);
+
 /// What a request does next.
 enum Next {
     Send(SendRequest<Bytes>, Arc<OpenStream>),
@@ -78,8 +88,12 @@ struct WaitingRequest<'a>(&'a Shared);
 // === impl Http2Pool ===
 
 impl Http2Pool {
+    /// The window of a connection that each server has (RFC 9113, 6.9.2).
+    pub const LEAST_WINDOW: u64 = 65_535;
     /// Connections of one pool, at most.
     pub const MAX_CONNECTIONS: usize = 32;
+    /// Connections that uploads of unknown length fill, at most.
+    const MAX_UPLOAD_CONNECTIONS: usize = Self::MAX_CONNECTIONS - 1;
     /// Requests that wait for a stream while all connections are full, at most.
     pub const MAX_WAITING: usize = 1024;
 
@@ -116,7 +130,16 @@ impl Http2Pool {
         let (head, body) = request.into_parts();
         let (mut body, mut resends) = (RewindableBody::new(body), 0);
         loop {
-            let (mut sender, stream, is_new) = self.open_stream(&connect).await?;
+            let upload = poll_fn(|cx| Poll::Ready(self.window_of(&mut body, cx))).await;
+            let (mut sender, stream, is_new) = match self.open_stream(&connect, upload).await {
+                // The connection ended before it was used.
+                Err(Error::Unanswered(_)) if resends < MAX_RESENDS => {
+                    resends += 1;
+                    Box::pin(sleep(RESEND_PAUSE * resends)).await;
+                    continue;
+                }
+                opened => opened?,
+            };
             if let Err(error) = poll_fn(|cx| sender.poll_ready(cx)).await {
                 stream.close_connection();
                 if is_new {
@@ -143,10 +166,18 @@ impl Http2Pool {
         }
     }
 
-    /// A stream, and whether its connection may have been opened for this request.
+    /// Bytes of a connection's window that the upload may take, until the server reads them.
+    fn window_of<B: RequestBody>(&self, body: &mut RewindableBody<B>, cx: &mut Context<'_>) -> u64 {
+        let Some(window) = self.0.options.upload_window else { return 0 };
+        body.length(cx).map_or(window, |length| length.min(window))
+    }
+
+    /// A stream for an upload of so many bytes, and whether its connection may have been opened for
+    /// this request.
     async fn open_stream<F>(
         &self,
         connect: &impl Fn() -> F,
+        upload: u64,
     ) -> Result<(SendRequest<Bytes>, Arc<OpenStream>, bool), Error>
     where
         F: Future<Output = io::Result<TcpStream>> + Send + 'static,
@@ -154,10 +185,10 @@ impl Http2Pool {
         let (mut is_new, mut waiting) = (false, None);
         loop {
             let freed = self.0.freed.notified();
-            match self.next(connect, waiting.is_some()) {
+            match self.next(connect, upload, waiting.is_some()) {
                 Next::Send(sender, stream) => return Ok((sender, stream, is_new)),
                 Next::Connect(attempt) => {
-                    Box::pin(attempt.outcome()).await.map_err(Error::Unreachable)?;
+                    Box::pin(attempt.outcome()).await?;
                     is_new = true;
                 }
                 Next::Wait => {
@@ -174,23 +205,33 @@ impl Http2Pool {
     }
 
     /// `has_waited`: its turn has come, if there is a free stream.
-    fn next<F>(&self, connect: &impl Fn() -> F, has_waited: bool) -> Next
+    fn next<F>(&self, connect: &impl Fn() -> F, upload: u64, has_waited: bool) -> Next
     where
         F: Future<Output = io::Result<TcpStream>> + Send + 'static,
     {
+        let window = self.0.options.upload_window.unwrap_or(u64::MAX);
         let mut state = self.0.state.lock();
         state.connections.retain(|connection| !connection.is_closed());
         // One that waits already was first.
-        if state.waiting == 0 || has_waited {
-            let mut free = state.connections.iter().filter_map(Connection::open_stream);
-            if let Some((sender, stream)) = free.next() {
-                return Next::Send(sender, stream);
-            }
+        let has_turn = state.waiting == 0 || has_waited;
+        let must_share = upload == window && state.full_connections(window) >= Self::MAX_UPLOAD_CONNECTIONS;
+        if has_turn
+            && !must_share
+            && let Some((sender, stream)) = state.fitting_stream(upload, window)
+        {
+            return Next::Send(sender, stream);
+        }
+        let is_full = state.connections.len() >= Self::MAX_CONNECTIONS;
+        if has_turn
+            && (must_share || is_full)
+            && let Some((sender, stream)) = state.shared_stream(upload, window)
+        {
+            return Next::Send(sender, stream);
         }
         if let Some(attempt) = state.attempt.as_ref().filter(|attempt| attempt.is_running()) {
             return Next::Connect(attempt.clone());
         }
-        if state.connections.len() >= Self::MAX_CONNECTIONS {
+        if is_full {
             return Next::Wait;
         }
         let attempt = self.begin_attempt(connect());
@@ -207,13 +248,13 @@ impl Http2Pool {
         tokio::spawn(async move {
             let opened = match connect.await {
                 Ok(stream) => Connection::start(stream, shared.options.ping, shared.freed.clone()).await,
-                Err(error) => Err(error),
+                Err(error) => Err(ConnectError::Unreachable(error)),
             };
             let outcome = opened.map(|connection| shared.add(connection));
             // Before the report, because a request that waits for the report must not find this
             // attempt again.
             shared.state.lock().attempt = None;
-            reporter.report(&outcome);
+            reporter.report(outcome);
         });
         attempt
     }
@@ -222,6 +263,35 @@ impl Http2Pool {
 impl fmt::Debug for Http2Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http2Pool").field("options", &self.0.options).finish_non_exhaustive()
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// A stream of the oldest connection that has one, and room for the upload in its window.
+    fn fitting_stream(&self, upload: u64, window: u64) -> Option<FreeStream> {
+        // A server that does not read an upload may read nothing at all.
+        let fits = |connection: &&Connection| {
+            let uploads = connection.uploads();
+            uploads < window && uploads + upload <= window
+        };
+        self.connections.iter().filter(fits).find_map(|connection| connection.open_stream(upload))
+    }
+
+    fn full_connections(&self, window: u64) -> usize {
+        self.connections.iter().filter(|connection| connection.uploads() >= window).count()
+    }
+
+    /// A stream of the connection that has one, and the fewest uploads. Uploads of unknown length
+    /// share among themselves, and leave a connection to all others.
+    fn shared_stream(&self, upload: u64, window: u64) -> Option<FreeStream> {
+        let free = self.connections.iter().filter(|connection| connection.has_free_stream());
+        let load = |connection: &&Connection| {
+            let uploads = connection.uploads();
+            (upload == window && uploads < window, uploads)
+        };
+        free.min_by_key(load)?.open_stream(upload)
     }
 }
 

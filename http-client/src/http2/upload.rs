@@ -66,7 +66,7 @@ impl<B: RequestBody> Upload<B> {
                 }
                 Some(Err(error)) => {
                     self.to.send_reset(Reason::CANCEL);
-                    return Poll::Ready(Err(Error::RequestBody(error.into())));
+                    return Poll::Ready(Err(Error::RequestBody(error)));
                 }
                 None => {
                     // Fails only if the stream was reset.

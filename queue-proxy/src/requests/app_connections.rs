@@ -25,6 +25,7 @@ const HTTP2: Http2Options = Http2Options {
     ping: None,
     idle_timeout: Duration::from_secs(60),
     stream_timeout: Duration::from_secs(10),
+    upload_window: Some(Http2Pool::LEAST_WINDOW),
 };
 
 /// A client of the app.

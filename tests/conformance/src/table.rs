@@ -14,6 +14,7 @@ pub mod http2_resets;
 pub mod http2_retries;
 pub mod request_line;
 pub mod responses;
+pub mod shared_connections;
 pub mod slow;
 pub mod uncounted;
 pub mod upgrades;

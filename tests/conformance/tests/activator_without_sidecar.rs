@@ -68,3 +68,8 @@ async fn slow() {
 async fn http2() {
     check_http2(activator_without_sidecar, table::http2::rows()).await;
 }
+
+#[tokio::test]
+async fn shared_connections() {
+    check_http2(activator_without_sidecar, table::shared_connections::rows()).await;
+}

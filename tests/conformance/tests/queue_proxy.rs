@@ -68,3 +68,8 @@ async fn slow() {
 async fn http2() {
     check_http2(queue_proxy, table::http2::rows()).await;
 }
+
+#[tokio::test]
+async fn shared_connections() {
+    check_http2(queue_proxy, table::shared_connections::rows()).await;
+}

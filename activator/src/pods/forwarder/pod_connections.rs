@@ -16,15 +16,18 @@ use parking_lot::Mutex;
 const POOL: PoolOptions = PoolOptions { idle_timeout: Duration::from_secs(15), max_idle: 1024 };
 /// The same for apps: servers close idle connections after 2 s (gunicorn) or 5 s (Node.js).
 const APP_POOL: PoolOptions = PoolOptions { idle_timeout: Duration::from_millis(1500), max_idle: 1024 };
-/// A queue-proxy that is lost with its node would keep its streams until the kernel detects it.
+/// A queue-proxy that is lost with its node would keep its streams until the kernel detects it. Its
+/// window fits the uploads of all streams.
 const HTTP2: Http2Options = Http2Options {
     ping: Some(Duration::from_secs(10)),
     idle_timeout: Duration::from_secs(15),
     stream_timeout: Duration::from_secs(10),
+    upload_window: None,
 };
 /// Without PING: gRPC servers end a connection after the third PING in five minutes without data,
 /// so silent streams would be cut. Keepalive and the user timeout of TCP detect lost apps.
-const APP_HTTP2: Http2Options = Http2Options { ping: None, ..HTTP2 };
+const APP_HTTP2: Http2Options =
+    Http2Options { ping: None, upload_window: Some(Http2Pool::LEAST_WINDOW), ..HTTP2 };
 
 #[derive(Debug, Default)]
 pub(super) struct PodConnections {
