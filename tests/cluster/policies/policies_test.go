@@ -178,11 +178,15 @@ func denial(t *testing.T, policy *admissionv1.ValidatingAdmissionPolicy, request
 	return ""
 }
 
-// rights authorizes updates of these resources in one namespace.
+// rights authorizes updates of these resources in one namespace, and impersonation of these accounts of Rouse.
 type rights struct{ resources []string }
 
 func (r rights) Authorize(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	name := attributes.GetAPIGroup() + "/" + attributes.GetResource() + "/" + attributes.GetSubresource()
+	account := attributes.GetAPIGroup() + "/" + attributes.GetResource() + "/" + attributes.GetName()
+	if attributes.GetVerb() == "impersonate" && attributes.GetNamespace() == "rouse-system" && slices.Contains(r.resources, account) {
+		return authorizer.DecisionAllow, "", nil
+	}
 	if attributes.GetVerb() == "update" && attributes.GetNamespace() == "shop" && slices.Contains(r.resources, name) {
 		return authorizer.DecisionAllow, "", nil
 	}
@@ -209,7 +213,14 @@ func labelled(labels object, spec object) object {
 }
 
 func TestInternalObjectsAreWrittenByTheZeroScalerAlone(t *testing.T) {
-	claim := object{"metadata": object{"name": "web"}, "status": object{"ports": []object{{"activatorPort": 20000}}}}
+	of := func(port int) object {
+		ports := []object{{"activatorPort": port}}
+		return object{"metadata": object{"name": "web"}, "status": object{"ports": ports}, "ports": ports}
+	}
+	claim, forged := of(20000), of(20001)
+	owned := of(20000)
+	owned["metadata"] = object{"name": "web", "ownerReferences": []object{{"name": "other"}}}
+	impersonates := []string{"/serviceaccounts/zero-scaler"}
 	for _, policy := range []string{"internal-objects", "internal-slices"} {
 		check(t, policy, true,
 			request{user: zeroScaler, operation: admission.Create, after: claim},
@@ -218,12 +229,18 @@ func TestInternalObjectsAreWrittenByTheZeroScalerAlone(t *testing.T) {
 			request{user: collector, operation: admission.Update, before: claim, after: claim},
 			request{user: namespaces, operation: admission.Delete, before: claim},
 			request{user: manager, operation: admission.Delete, before: claim},
-			request{user: "admin", groups: []string{"system:masters"}, operation: admission.Delete, before: claim})
+			request{user: "admin", groups: []string{"system:masters"}, operation: admission.Delete, before: claim},
+			// A migration of stored versions, and a restore.
+			request{user: tenant, operation: admission.Update, before: claim, after: claim},
+			request{user: "restore", operation: admission.Create, after: claim, rights: impersonates},
+			request{user: "restore", operation: admission.Delete, before: claim, rights: impersonates})
 		check(t, policy, false,
 			request{user: tenant, groups: []string{"system:authenticated"}, operation: admission.Create, after: claim},
-			request{user: tenant, operation: admission.Update, before: claim, after: claim},
+			request{user: tenant, operation: admission.Update, before: claim, after: forged},
+			request{user: tenant, operation: admission.Update, before: claim, after: owned},
+			request{user: tenant, operation: admission.Update, before: owned, after: claim},
 			request{user: tenant, operation: admission.Delete, before: claim},
-			request{user: activator, operation: admission.Update, before: claim, after: claim},
+			request{user: activator, operation: admission.Update, before: claim, after: forged},
 			request{user: "system:serviceaccount:shop:zero-scaler", operation: admission.Create, after: claim})
 	}
 }
