@@ -45,6 +45,7 @@ use crate::requests::connection_arrivals::ConnectionArrivals;
 use crate::requests::context::RequestContext;
 use crate::requests::listeners::Listeners;
 use crate::requests::tcp_probes::TcpProbes;
+use crate::requests::wake_bound::WakeBound;
 use crate::slots::slot_exchange::{self, SlotExchangeConfig};
 use crate::throttler::Throttler;
 use crate::traces::collector::{self, CollectorError};
@@ -240,6 +241,7 @@ impl App {
             waiting_page: WaitingPage::new(limits.waiting_page_after),
             idle_timeouts: limits.idle_timeouts(),
             tcp_probes: TcpProbes::default(),
+            wakes: WakeBound::default(),
             arrivals: ConnectionArrivals::default(),
             draining: AtomicBool::new(false),
             tracer,

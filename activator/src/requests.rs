@@ -17,3 +17,4 @@ pub mod pending_request;
 pub mod tcp_handler;
 pub mod tcp_probes;
 pub mod upgrade;
+pub mod wake_bound;

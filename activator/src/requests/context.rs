@@ -9,6 +9,7 @@ use proxy::tcp::IdleTimeouts;
 use crate::requests::at_zero::waiting_page::WaitingPage;
 use crate::requests::connection_arrivals::ConnectionArrivals;
 use crate::requests::tcp_probes::TcpProbes;
+use crate::requests::wake_bound::WakeBound;
 use crate::traces::tracer::Tracer;
 
 /// Shared by every handler of the process.
@@ -22,6 +23,8 @@ pub struct RequestContext {
     pub idle_timeouts: IdleTimeouts,
     /// Probes that the zero-scaler has announced for TCP ports.
     pub tcp_probes: TcpProbes,
+    /// Bounds the workloads that one peer wakes by TCP connections.
+    pub wakes: WakeBound,
     /// Connections of clients on all leased ports.
     pub arrivals: ConnectionArrivals,
     /// Set when the process stops. Responses then carry the signal to reconnect.

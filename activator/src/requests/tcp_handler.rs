@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A connection is treated as a request and waits in the same queue. It keeps its slot until it
-//! ends, and counts as concurrency while bytes flow ([`proxy::tcp`]). There is no way to send an
+//! ends, and counts as concurrency while bytes flow ([`proxy::tcp`]). A peer whose connections wake
+//! many workloads waits before its connections count. There is no way to send an
 //! error: a connection that cannot be served is closed.
 
 use std::sync::Arc;
@@ -135,11 +136,12 @@ impl TcpHandler {
         addresses: &ConnectionAddresses,
     ) -> Result<PlacedConnection, TcpRejection> {
         let received = Instant::now();
+        let deadline = received + self.workload.wake_timeout();
         self.workload.check_admission()?;
-        let counted = self.workload.count_request();
-        self.workload.prober().probe_if_wanted();
         let placed = async {
-            let deadline = received + self.workload.wake_timeout();
+            self.wait_for_turn(addresses, deadline).await?;
+            let counted = self.workload.count_request();
+            self.workload.prober().probe_if_wanted();
             let (slot, pod) = self.open_tunnel(addresses, received, deadline).await?;
             Ok(PlacedConnection { pod, _slot: slot, counted })
         };
@@ -148,6 +150,20 @@ impl TcpHandler {
             placed = placed => placed,
             () = peer_closed(client) => Err(TcpRejection::ClientDisconnected),
         }
+    }
+
+    /// Waits until the peer may wake the workload, if the connection would.
+    async fn wait_for_turn(
+        &self,
+        addresses: &ConnectionAddresses,
+        deadline: Instant,
+    ) -> Result<(), Rejection> {
+        if self.workload.any_pod().is_some() {
+            return Ok(());
+        }
+        let turn = self.context.wakes.turn(addresses.peer_ip(), self.workload.key());
+        let after = self.workload.wake_timeout();
+        timeout_at(deadline, turn).await.map_err(|_| Rejection::WakeTimeout { after })
     }
 
     async fn open_tunnel(
