@@ -317,6 +317,27 @@ async fn health_check_of_workload_at_zero_succeeds_without_a_poke() {
 }
 
 #[tokio::test]
+async fn health_checks_beyond_the_places_of_the_pod_count() {
+    let harness = Harness::with(LIMITS, |workload| workload.container_concurrency = 1).await;
+    let pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, true).await;
+    let check = || {
+        let request = Request::get(harness.url("/")).header("user-agent", "LoadBalancer/1.0");
+        harness.send(request.body(Full::default()).unwrap())
+    };
+    eventually("the pod is usable", || async { within("answer", check()).await.unwrap().body == POD }).await;
+    pod.close_gate();
+    let checks: Vec<_> = (0..6).map(|_| check()).collect();
+    // Four do not count, one has the slot, one waits for it.
+    harness.until_held(1).await;
+    eventually("they run", || async { pod.running() == 5 }).await;
+    pod.release(6);
+    for check in checks {
+        assert_eq!(within("answer", check).await.unwrap().body, POD);
+    }
+}
+
+#[tokio::test]
 async fn request_of_a_no_wake_rule_neither_wakes_nor_counts() {
     let harness = Harness::with(LIMITS, |workload| {
         let rules = "GET /healthz, HEAD, User-Agent: *UptimeRobot*".parse().unwrap();

@@ -33,9 +33,14 @@ pub struct PodTracker {
     /// What verifies it while it is not Ready; changes while it starts.
     probe: ArcSwapOption<PodProbe>,
     in_flight: AtomicUsize,
+    uncounted: AtomicUsize,
     verified: OnceLock<Instant>,
     removed: CancellationToken,
 }
+
+/// A request on a pod that is not counted, until dropped.
+#[derive(Debug)]
+pub struct UncountedOnPod(Arc<PodTracker>);
 
 /// What takes the requests in the pod.
 #[derive(Debug)]
@@ -65,6 +70,7 @@ impl PodTracker {
             proximity: endpoint.proximity,
             seen: now,
             in_flight: AtomicUsize::new(0),
+            uncounted: AtomicUsize::new(0),
             verified: OnceLock::new(),
             removed: CancellationToken::new(),
         }
@@ -141,6 +147,13 @@ impl PodTracker {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Enters a request that is not counted, if fewer than `places` are on the pod.
+    pub(crate) fn enter_uncounted(self: &Arc<Self>, places: usize) -> Option<UncountedOnPod> {
+        let add = |entered: usize| (entered < places).then(|| entered + 1);
+        self.uncounted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        Some(UncountedOnPod(self.clone()))
+    }
+
     /// Marks it as verified; later calls change nothing.
     pub(crate) fn mark_verified(&self, now: Instant) {
         self.verified.get_or_init(|| now);
@@ -154,6 +167,21 @@ impl PodTracker {
     /// Completes when the pod is removed.
     pub async fn removed(&self) {
         self.removed.cancelled().await;
+    }
+}
+
+// === impl UncountedOnPod ===
+
+impl UncountedOnPod {
+    /// The pod.
+    pub(crate) fn pod(&self) -> &Arc<PodTracker> {
+        &self.0
+    }
+}
+
+impl Drop for UncountedOnPod {
+    fn drop(&mut self) {
+        self.0.uncounted.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

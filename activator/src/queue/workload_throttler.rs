@@ -18,12 +18,13 @@ use std::time::Duration;
 use arc_swap::Guard;
 use autoscaler::Key;
 use autoscaler::routing::slot_lending::SlotMessage;
+use proxy::health_checks::UNCOUNTED_PLACES;
 use proxy::timeouts::request_timer::RequestTimer;
 use tokio::time::Instant;
 
 use crate::fallback_waker::StrandedWorkload;
 use crate::metrics::workload::{LazyMetrics, WorkloadMetrics};
-use crate::pods::pod_tracker::PodTracker;
+use crate::pods::pod_tracker::{PodTracker, UncountedOnPod};
 use crate::queue::cold_starts::ColdStarts;
 use crate::queue::context::ThrottlerContext;
 use crate::queue::rejection::Rejection;
@@ -51,6 +52,10 @@ pub struct WorkloadThrottler {
     timers: WorkloadTimers,
     metrics: Arc<LazyMetrics>,
 }
+
+/// Each pod has as many requests that are not counted as it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoPlace;
 
 // === impl WorkloadThrottler ===
 
@@ -190,6 +195,21 @@ impl WorkloadThrottler {
     /// A usable pod, for a request that needs no slot.
     pub fn any_pod(&self) -> Option<Arc<PodTracker>> {
         self.pods.queue().with_pods(|pods| pods.any_usable())
+    }
+
+    /// The place of a request that is not counted, on a usable pod if there is one.
+    ///
+    /// # Errors
+    /// When each pod has as many of these as it may; the request counts like any other then.
+    pub fn enter_uncounted(&self) -> Result<Option<UncountedOnPod>, NoPlace> {
+        let places = match self.settings().container_concurrency {
+            0 => usize::MAX,
+            limit => UNCOUNTED_PLACES.max(limit as usize),
+        };
+        self.pods.queue().with_pods(|pods| {
+            let entered = pods.usable().iter().find_map(|pod| pod.enter_uncounted(places));
+            if entered.is_none() && pods.has_usable() { Err(NoPlace) } else { Ok(entered) }
+        })
     }
 
     /// Waits for a slot, in the order in which requests were `received`, until `deadline`;

@@ -35,7 +35,7 @@ use proxy::timeouts::request_timer::RequestTimer;
 use tokio::time::Instant;
 
 use crate::pods::forwarder::{ForwardError, Forwarder};
-use crate::pods::pod_tracker::PodTracker;
+use crate::pods::pod_tracker::{PodTracker, UncountedOnPod};
 use crate::queue::rejection::Rejection;
 use crate::queue::slot_queue::SlotPermit;
 use crate::queue::workload_throttler::WorkloadThrottler;
@@ -108,8 +108,8 @@ impl HttpHandler {
         }
         let version = request.version();
         let request = Box::new(request);
-        let mut response = if let Some(uncounted) = self.uncounted(&*request) {
-            let result = Box::pin(self.serve_uncounted(request, uncounted, addresses, forwarder)).await;
+        let mut response = if let Some((uncounted, pod)) = self.enter_uncounted(&*request) {
+            let result = Box::pin(self.serve_uncounted(request, uncounted, pod, addresses, forwarder)).await;
             result.unwrap_or_else(|error| self.fail(&error))
         } else if let Some(browser) = self.browser_request(&*request) {
             Box::pin(self.serve_browser(browser, request, addresses, forwarder)).await
@@ -141,7 +141,13 @@ impl HttpHandler {
         local(error_response::respond(error, self.workload.key()))
     }
 
-    /// Why the request is not load, if so.
+    /// Why the request is not load, and its place on a pod if there is one. `None` if it counts,
+    /// also for lack of a place.
+    fn enter_uncounted<B>(&self, request: &Request<B>) -> Option<(UncountedRequest, Option<UncountedOnPod>)> {
+        let uncounted = self.uncounted(request)?;
+        Some((uncounted, self.workload.enter_uncounted().ok()?))
+    }
+
     fn uncounted<B>(&self, request: &Request<B>) -> Option<UncountedRequest> {
         if self.context.health_checks.matches(request.headers()) {
             return Some(UncountedRequest::HealthCheck);
@@ -157,12 +163,14 @@ impl HttpHandler {
         &self,
         mut request: Box<Request<IncomingBody>>,
         uncounted: UncountedRequest,
+        pod: Option<UncountedOnPod>,
         addresses: &ConnectionAddresses,
         forwarder: &Forwarder,
     ) -> Result<Response<HandlerBody>, RequestError> {
         self.workload.check_admission()?;
         let at_zero = uncounted.respond(&*request).map(Either::Right);
-        let Some(pod) = self.workload.any_pod() else { return Ok(at_zero) };
+        let Some(place) = pod else { return Ok(at_zero) };
+        let pod = place.pod().clone();
         let upgrade = Upgrade::of(&mut *request);
         let memory = self.take_memory(request.version(), upgrade.is_some())?;
         prepare_for_pod(&mut *request, addresses);
@@ -173,7 +181,8 @@ impl HttpHandler {
         match timer.within(pin!(forwarder.send(&pod, to, &head, &body))).await {
             Ok(mut response) => {
                 gateway::prepare_response(&mut response, upgrade.is_some()).map_err(ForwardError::from)?;
-                Ok(pending_request::into_response(response, upgrade, ResponseGuard::Uncounted(memory), timer))
+                let guard = ResponseGuard::Uncounted(memory, place);
+                Ok(pending_request::into_response(response, upgrade, guard, timer))
             }
             // Any other request would be held.
             Err(ForwardError::Unreachable(_) | ForwardError::Unanswered(_) | ForwardError::OtherPod) => {

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::pods::forwarder::ForwardError;
 use crate::pods::held_body::HeldBody;
+use crate::pods::pod_tracker::UncountedOnPod;
 use crate::queue::slot_queue::SlotPermit;
 use crate::reports::pod_observer::ObservedRequest;
 use crate::reports::request_counter::CountedRequest;
@@ -33,7 +34,7 @@ pub enum ResponseGuard {
     /// Of a request that was counted.
     Running(RunningRequest),
     /// Of a request that was not counted.
-    Uncounted(Option<MemoryPermit>),
+    Uncounted(Option<MemoryPermit>, UncountedOnPod),
 }
 
 /// What a request holds while it runs. Fields are dropped in order: the slot first.
