@@ -102,6 +102,8 @@ pub const STATS_PORT: u16 = 8080;
 pub const STATS_PORT_NAME: &str = "stats";
 /// Path of the activators' push websocket, on metrics-adapter and on zero-scaler.
 pub const PUSH_PATH: &str = "/push";
+/// Request header of [`PUSH_PATH`]: the version of the reports and the activator's name.
+pub const REPORTER_HEADER: &str = "rouse-reporter";
 /// Path of the decision stream (websocket) of metrics-adapter.
 pub const DECISIONS_PATH: &str = "/decisions";
 /// Path prefix on [`STATS_PORT`] of the leading metrics-adapter, for queries that other replicas

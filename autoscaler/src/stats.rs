@@ -5,12 +5,15 @@
 //! zero-scaler. Both count with [`RequestStats`]. For a learned target they also count how requests
 //! end, with [`RequestProgress`] and [`EndedRequests`]: the queue-proxy of its app, the activator
 //! of pods without a sidecar. The metrics-adapter adds the stats to a [`collection`] per workload.
+//! Both receivers check with [`reporters`] that no activator is missing.
 
 mod app_stat;
 pub mod collection;
 pub mod datagram;
 mod ended_requests;
 mod plausible;
+mod report_stream;
+pub mod reporters;
 mod request_progress;
 mod request_stats;
 mod sample_size;
@@ -20,6 +23,7 @@ pub mod window;
 pub use app_stat::AppStat;
 pub use ended_requests::{EndedRequests, RequestEnd};
 pub use plausible::is_plausible;
+pub use report_stream::{REPORT_VERSION, ReportStream, StreamState, check_hello, hello};
 pub use request_progress::RequestProgress;
 pub use request_stats::{RequestStats, RequestStatsReport};
 pub use sample_size::{extrapolate, outliers, sample_size, widened_sample};

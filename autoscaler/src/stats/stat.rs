@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::AppStat;
@@ -53,24 +54,65 @@ pub struct PodStat {
     pub stat: Stat,
 }
 
-/// One websocket text message of an activator: once a second for all workloads with requests, and
-/// at once for one workload whose first request is held.
+/// One websocket text message of an activator: once a second for all workloads with requests, also
+/// if there is none, and at once for one workload whose first request is held.
+///
+/// Items that cannot be decoded are skipped, so that a receiver of another version gets the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "DecodedReport")]
 pub struct ActivatorReport {
     /// Name of the activator's pod.
     pub activator: String,
+    /// Its number among the pokes of the activator, or among its other frames.
+    pub sequence: u64,
+    /// Whether it is a poke, which passes other frames.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_poke: bool,
+    /// Whether it is the last frame of a second.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_beat: bool,
     /// The workloads with requests in this activator now or in the last period.
     pub messages: Vec<StatMessage>,
     /// The pods of these workloads whose target is learned without sidecars. A pod without a
     /// request is absent.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<PodStat>,
     /// Slow wakes of requests that were answered since the last report.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slow_wakes: Vec<SlowWake>,
     /// Wakes whose first held request was answered since the last report.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wakes: Vec<WakeReport>,
+    /// Messages of workloads that could not be decoded.
+    #[serde(skip_serializing)]
+    pub skipped: usize,
+}
+
+/// An [`ActivatorReport`] as received.
+#[derive(Deserialize)]
+struct DecodedReport {
+    activator: String,
+    #[serde(default)]
+    sequence: u64,
+    #[serde(default)]
+    is_poke: bool,
+    #[serde(default)]
+    is_beat: bool,
+    messages: Vec<Item<StatMessage>>,
+    #[serde(default)]
+    pods: Vec<Item<PodStat>>,
+    #[serde(default)]
+    slow_wakes: Vec<Item<SlowWake>>,
+    #[serde(default)]
+    wakes: Vec<Item<WakeReport>>,
+}
+
+/// An item of a report, or one that this version cannot decode.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Item<T> {
+    Known(T),
+    Unknown(IgnoredAny),
 }
 
 /// A request that was held for long, for an event on the workload.
@@ -87,6 +129,28 @@ pub struct WakeReport {
     pub key: Key,
     /// What its first held request waited for.
     pub wake: Wake,
+}
+
+// === impl ActivatorReport ===
+
+impl From<DecodedReport> for ActivatorReport {
+    fn from(decoded: DecodedReport) -> Self {
+        let DecodedReport { activator, sequence, is_poke, is_beat, messages, pods, slow_wakes, wakes } =
+            decoded;
+        let received = messages.len();
+        let messages: Vec<StatMessage> = known(messages);
+        let skipped = received - messages.len();
+        let (pods, slow_wakes, wakes) = (known(pods), known(slow_wakes), known(wakes));
+        Self { activator, sequence, is_poke, is_beat, messages, pods, slow_wakes, wakes, skipped }
+    }
+}
+
+fn known<T>(items: Vec<Item<T>>) -> Vec<T> {
+    let known = |item| match item {
+        Item::Known(item) => Some(item),
+        Item::Unknown(IgnoredAny) => None,
+    };
+    items.into_iter().filter_map(known).collect()
 }
 
 // === impl Stat ===
@@ -172,6 +236,19 @@ mod tests {
         assert!(Stat::default().is_idle());
         assert!(!concurrency.is_idle(), "arrived before the period");
         assert!(!count.is_idle(), "arrived and ended within no time");
+    }
+
+    #[test]
+    fn unknown_items_of_a_report_are_skipped_one_by_one() {
+        let text = r#"{"activator":"a","sequence":4,"is_beat":true,
+            "messages":[{"key":{"namespace":"shop","name":"web"},"stat":{"requestCount":2.0}},{"key":7},"x"],
+            "wakes":[{"newer":1}],"newer":{}}"#;
+        let report: ActivatorReport = serde_json::from_str(text).unwrap();
+        assert_eq!((report.sequence, report.is_beat, report.skipped), (4, true, 2));
+        assert_eq!((report.messages[0].stat.request_count, report.wakes.len()), (2.0, 0));
+        let again: ActivatorReport = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
+        assert_eq!(again, ActivatorReport { skipped: 0, ..report });
+        assert!(serde_json::from_str::<ActivatorReport>(r#"{"activator":1,"messages":[]}"#).is_err());
     }
 
     #[test]
