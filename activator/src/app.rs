@@ -226,7 +226,7 @@ impl App {
         let descriptors = descriptors::raise_limit();
         metrics::register_descriptor_limit(registry, descriptors).context("metrics")?;
         let budget = limits.memory_budget.unwrap_or_else(limit::default_budget);
-        let outlet = StatReporter::new(metrics.push.clone());
+        let outlet = StatReporter::new(&pod_name, metrics.push.clone());
         let (tracer, span_export) = tracer(traces, &metrics.traces).context("traces")?.unzip();
         let throttlers = Arc::new(ThrottlerContext {
             prober: Forwarder::default(),

@@ -105,6 +105,17 @@ async fn wake_is_reported_once_with_the_times_of_its_first_request() {
     assert!(moments.is_sorted(), "{wake:?}");
 }
 
+/// Without them a receiver could not tell an idle activator from one that cannot report.
+#[tokio::test]
+async fn reports_each_second_without_requests_in_numbered_frames() {
+    let harness = Harness::start().await;
+    for mut receiver in with_receivers(&harness).await {
+        let (first, second) = (receiver.next_beat().await, receiver.next_beat().await);
+        assert_eq!((first.messages.len(), second.sequence), (0, first.sequence + 1));
+        assert!(first.sequence > 0 && first.activator == second.activator && !first.activator.is_empty());
+    }
+}
+
 #[tokio::test]
 async fn idle_workload_is_reported_once_and_pokes_again() {
     let harness = Harness::start().await;

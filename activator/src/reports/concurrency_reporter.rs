@@ -7,8 +7,9 @@
 //! - the first half of each second while the panic window grows, so that pods do not wait for the
 //!   second half.
 //!
-//! Every report goes to the [`StatReporter`], which never blocks. The counts are those of
-//! [`RequestCounter`].
+//! The periodic report is also sent without requests: a receiver concludes from it, and from
+//! nothing else, that there are none. Every report goes to the [`StatReporter`], which never
+//! blocks. The counts are those of [`RequestCounter`].
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -80,7 +81,7 @@ impl ConcurrencyReporter {
         let now = Instant::now();
         if let Some(sent) = counter.enter(now) {
             self.reported.lock().insert(counter.key().clone(), counter.clone());
-            self.outlet.poke(&self.early_push(counter, EarlyReport::POKE), sent);
+            self.outlet.poke(self.early_push(counter, EarlyReport::POKE), sent);
             self.bursts.add(counter, now);
         }
         CountedRequest::new(counter.clone())
@@ -111,7 +112,7 @@ impl ConcurrencyReporter {
         loop {
             let counter = self.bursts.next().await;
             if let Some(burst) = counter.take_burst() {
-                self.outlet.report(&self.early_push(&counter, burst));
+                self.outlet.report(self.early_push(&counter, burst));
             }
         }
     }
@@ -119,20 +120,17 @@ impl ConcurrencyReporter {
     async fn report_half_periods(&self) {
         loop {
             tokio::time::sleep(until_next_second(clock::since_epoch() + HALF_SECOND)).await;
-            self.send(&self.half_periods(Instant::now()));
+            let early = self.half_periods(Instant::now());
+            if !early.messages.is_empty() {
+                self.outlet.report(early);
+            }
         }
     }
 
     async fn report_periods(&self) {
         loop {
             tokio::time::sleep(until_next_second(clock::since_epoch())).await;
-            self.send(&self.end_periods(Instant::now()));
-        }
-    }
-
-    fn send(&self, push: &ActivatorReport) {
-        if !push.messages.is_empty() || !push.slow_wakes.is_empty() || !push.wakes.is_empty() {
-            self.outlet.report(push);
+            self.outlet.report(self.end_periods(Instant::now()));
         }
     }
 
@@ -143,7 +141,7 @@ impl ConcurrencyReporter {
             .values()
             .filter_map(|counter| Some(self.early_message(counter, counter.take_half_period(now)?)))
             .collect();
-        self.push(messages)
+        ActivatorReport { messages, ..ActivatorReport::default() }
     }
 
     /// Ends the period of every reported workload; those that were idle are reported a last time.
@@ -159,11 +157,11 @@ impl ConcurrencyReporter {
         });
         let slow_wakes = std::mem::take(&mut *self.slow_wakes.lock());
         let wakes = std::mem::take(&mut *self.wakes.lock());
-        ActivatorReport { pods, slow_wakes, wakes, ..self.push(messages) }
+        ActivatorReport { is_beat: true, messages, pods, slow_wakes, wakes, ..ActivatorReport::default() }
     }
 
     fn early_push(&self, counter: &RequestCounter, early: EarlyReport) -> ActivatorReport {
-        self.push(vec![self.early_message(counter, early)])
+        ActivatorReport { messages: vec![self.early_message(counter, early)], ..ActivatorReport::default() }
     }
 
     fn early_message(&self, counter: &RequestCounter, early: EarlyReport) -> StatMessage {
@@ -184,10 +182,6 @@ impl ConcurrencyReporter {
     fn pod_stat(&self, key: &Key, ip: IpAddr, period: PodPeriod) -> PodStat {
         let stat = self.stat(period.concurrency, period.requests_per_second);
         PodStat { key: key.clone(), ip, stat: Stat { app: Some(period.app), ..stat } }
-    }
-
-    fn push(&self, messages: Vec<StatMessage>) -> ActivatorReport {
-        ActivatorReport { activator: self.activator.clone(), messages, ..ActivatorReport::default() }
     }
 }
 

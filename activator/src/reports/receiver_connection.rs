@@ -4,20 +4,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::contract::PUSH_PATH;
+use autoscaler::contract::{PUSH_PATH, REPORTER_HEADER};
+use autoscaler::stats::reporters::{BEAT, LOST_AFTER};
 use component_base::auth::ProjectedToken;
 use component_base::websocket::{ClientSocket, Connector, PeerError, PeerLimits, PeerSender, split};
+use http::{HeaderName, HeaderValue};
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::reports::push_metrics::PushMetrics;
 use crate::reports::report_outbox::ReportOutbox;
 
-const LIMITS: PeerLimits = PeerLimits {
-    ping_interval: Duration::from_secs(3),
-    silence_timeout: Duration::from_secs(10),
-    send_timeout: Duration::from_secs(10),
-};
+/// Receivers ping each second as well, so both sides detect a lost peer.
+const LIMITS: PeerLimits =
+    PeerLimits { ping_interval: BEAT, silence_timeout: LOST_AFTER, send_timeout: LOST_AFTER };
 /// First and longest delay between attempts to connect.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
@@ -25,11 +25,15 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 #[tracing::instrument(name = "receiver", skip_all, fields(%address))]
 pub(super) async fn keep(
     address: SocketAddr,
+    hello: String,
     outbox: Arc<ReportOutbox>,
     metrics: PushMetrics,
     token: ProjectedToken,
 ) {
-    let mut connector = Connector::new(address, PUSH_PATH, token, RETRY);
+    // The name of a pod is valid in a header.
+    let hello = HeaderValue::try_from(hello).unwrap_or(HeaderValue::from_static("0"));
+    let header = HeaderName::from_static(REPORTER_HEADER);
+    let mut connector = Connector::new(address, PUSH_PATH, token, RETRY).with_header(header, hello);
     loop {
         let (mut sender, mut receiver) = split(connector.connect().await, LIMITS);
         let _connected = metrics.connected();

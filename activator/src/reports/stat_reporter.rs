@@ -8,14 +8,14 @@
 //!
 //! Nothing here waits for a receiver: each has a bounded outbox. A poke is never dropped for a
 //! periodic report. While a receiver is disconnected, only its newest report is kept, since older
-//! ones have no use. Connections do not affect the activator's readiness: it forwards requests
-//! without them.
+//! ones have no use. Frames are numbered, so that a receiver detects dropped ones. Connections do
+//! not affect the activator's readiness: it forwards requests without them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use autoscaler::stats::ActivatorReport;
+use autoscaler::stats::{ActivatorReport, hello};
 use component_base::auth::ProjectedToken;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
@@ -34,17 +34,34 @@ pub type Addresses = watch::Receiver<BTreeSet<SocketAddr>>;
 /// Sends pushes to all receivers. Clones share the receivers.
 #[derive(Clone, Debug)]
 pub struct StatReporter {
+    /// Name of this activator's pod.
+    activator: Arc<str>,
     outboxes: Arc<Mutex<BTreeMap<SocketAddr, Arc<ReportOutbox>>>>,
+    numbers: Arc<FrameNumbers>,
     metrics: PushMetrics,
     token: ProjectedToken,
+}
+
+/// The last numbers. Each is locked until its frame is in all outboxes, so that each receiver gets
+/// its frames in the order of their numbers.
+#[derive(Debug, Default)]
+struct FrameNumbers {
+    pokes: Mutex<u64>,
+    others: Mutex<u64>,
 }
 
 // === impl StatReporter ===
 
 impl StatReporter {
-    /// A reporter without receivers.
-    pub fn new(metrics: PushMetrics) -> Self {
-        Self { outboxes: Arc::default(), metrics, token: ProjectedToken::default() }
+    /// A reporter of the pod `activator`, without receivers.
+    pub fn new(activator: &str, metrics: PushMetrics) -> Self {
+        Self {
+            activator: activator.into(),
+            outboxes: Arc::default(),
+            numbers: Arc::default(),
+            metrics,
+            token: ProjectedToken::default(),
+        }
     }
 
     /// Authenticates to receivers with this token.
@@ -55,12 +72,12 @@ impl StatReporter {
     }
 
     /// Sends a poke; `sent` is set when the first connection has sent it.
-    pub fn poke(&self, push: &ActivatorReport, sent: PokeSent) {
-        self.send(push, Some(sent));
+    pub fn poke(&self, push: ActivatorReport, sent: PokeSent) {
+        self.send(ActivatorReport { is_poke: true, ..push }, Some(sent));
     }
 
     /// Sends a report.
-    pub fn report(&self, push: &ActivatorReport) {
+    pub fn report(&self, push: ActivatorReport) {
         self.send(push, None);
     }
 
@@ -84,8 +101,12 @@ impl StatReporter {
         }
     }
 
-    fn send(&self, push: &ActivatorReport, poke: Option<PokeSent>) {
-        let text = match serde_json::to_string(push) {
+    fn send(&self, push: ActivatorReport, poke: Option<PokeSent>) {
+        let FrameNumbers { pokes, others } = self.numbers.as_ref();
+        let mut last = if poke.is_some() { pokes.lock() } else { others.lock() };
+        *last += 1;
+        let activator = self.activator.to_string();
+        let text = match serde_json::to_string(&ActivatorReport { activator, sequence: *last, ..push }) {
             Ok(text) => Utf8Bytes::from(text),
             Err(error) => return tracing::error!(%error, "report could not be serialized"),
         };
@@ -107,8 +128,9 @@ impl StatReporter {
             connections.entry(*address).or_insert_with(|| {
                 let outbox = Arc::new(ReportOutbox::default());
                 outboxes.insert(*address, outbox.clone());
-                let connection =
-                    receiver_connection::keep(*address, outbox, self.metrics.clone(), self.token.clone());
+                let (metrics, token) = (self.metrics.clone(), self.token.clone());
+                let hello = hello(&self.activator);
+                let connection = receiver_connection::keep(*address, hello, outbox, metrics, token);
                 AbortOnDropHandle::new(tokio::spawn(connection))
             });
         }

@@ -34,12 +34,32 @@ impl Receiver {
         Self { address, pushes }
     }
 
+    /// The next push with a content.
     pub async fn next(&mut self) -> ActivatorReport {
-        super::within("a push", self.pushes.recv()).await.unwrap()
+        loop {
+            let push = super::within("a push", self.pushes.recv()).await.unwrap();
+            if has_content(&push) {
+                return push;
+            }
+        }
     }
 
-    /// The pushes that were received and not read yet.
-    pub fn rest(&mut self) -> Vec<ActivatorReport> {
-        std::iter::from_fn(|| self.pushes.try_recv().ok()).collect()
+    /// The next push that ends a second.
+    pub async fn next_beat(&mut self) -> ActivatorReport {
+        loop {
+            let push = super::within("a beat", self.pushes.recv()).await.unwrap();
+            if push.is_beat {
+                return push;
+            }
+        }
     }
+
+    /// The pushes with a content that were received and not read yet.
+    pub fn rest(&mut self) -> Vec<ActivatorReport> {
+        std::iter::from_fn(|| self.pushes.try_recv().ok()).filter(has_content).collect()
+    }
+}
+
+fn has_content(push: &ActivatorReport) -> bool {
+    !push.messages.is_empty() || !push.slow_wakes.is_empty() || !push.wakes.is_empty()
 }
