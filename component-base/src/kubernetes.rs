@@ -19,7 +19,7 @@ pub use client::{ClientError, client};
 pub use decoded::{Decoded, UndecodableObject};
 pub use namespace_watches::{NamespaceEvent, NamespaceWatches};
 pub use object_watch::{DecodeErrorLog, DecodeErrors, watch_objects};
-pub use peers::watch_peers;
+pub use peers::{watch_members, watch_peers};
 pub use scale::{
     ObjectScale, ObservedReplicas, ScaleFromZeroResult, ScaleSubresource, scale_from_zero, write_scale,
 };

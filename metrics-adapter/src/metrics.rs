@@ -103,6 +103,8 @@ pub struct PushMetrics {
     pub unknown_workload: IntCounter,
     /// Messages dropped because their numbers are implausible.
     pub implausible: IntCounter,
+    /// Activators that may carry requests and do not report them.
+    pub silent: IntGauge,
 }
 
 /// Handles for reads of CPU and memory.
@@ -245,6 +247,7 @@ impl PushMetrics {
             bad_frames: dropped.with_label_values(&["bad_frame"]),
             unknown_workload: dropped.with_label_values(&["unknown_workload"]),
             implausible: dropped.with_label_values(&["implausible"]),
+            silent: gauge(registry, "silent_activators", "Activators that are due to report, and do not.")?,
         })
     }
 }

@@ -7,17 +7,19 @@
 //! | `/forward` | another replica | HTTP; a metric query for the leader |
 //!
 //! Every client presents the token of its service account. An invalid frame is dropped and counted,
-//! and its connection stays open. A subscriber that lags is disconnected and reconnects for a new
-//! snapshot.
+//! and its connection stays open; its second counts as not reported, so no workload is idle. A
+//! subscriber that lags is disconnected and reconnects for a new snapshot.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::{
-    ACTIVATOR_ACCOUNT, DECISIONS_PATH, FORWARD_PATH, METRICS_ADAPTER_ACCOUNT, PUSH_PATH, ZERO_SCALER_ACCOUNT,
+    ACTIVATOR_ACCOUNT, DECISIONS_PATH, FORWARD_PATH, METRICS_ADAPTER_ACCOUNT, PUSH_PATH, REPORTER_HEADER,
+    ZERO_SCALER_ACCOUNT,
 };
-use autoscaler::stats::{ActivatorReport, WakeReport};
+use autoscaler::stats::reporters::{BEAT, LOST_AFTER};
+use autoscaler::stats::{ActivatorReport, WakeReport, check_hello};
 use axum::Router;
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
@@ -34,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 use tracing::{Instrument, Span};
 
-use crate::collection::collector::{Collector, PushOutcome};
+use crate::collection::collector::{Collector, ConnectedActivator, PushOutcome};
 use crate::collection::pod_reports::PodReports;
 use crate::decisions::decision_history::DecisionHistory;
 use crate::decisions::decision_store::DecisionStore;
@@ -50,11 +52,9 @@ const MAX_SUBSCRIBER_FRAME: usize = 4096;
 const MAX_ACTIVATORS: usize = 512;
 /// Concurrent subscribers of decisions.
 const MAX_SUBSCRIBERS: usize = 64;
-const PEER_LIMITS: PeerLimits = PeerLimits {
-    ping_interval: Duration::from_secs(3),
-    silence_timeout: Duration::from_secs(10),
-    send_timeout: Duration::from_secs(5),
-};
+/// Activators report each second, and zero-scalers ping as often.
+const PEER_LIMITS: PeerLimits =
+    PeerLimits { ping_interval: BEAT, silence_timeout: LOST_AFTER, send_timeout: Duration::from_secs(5) };
 
 /// The state that all connections share.
 #[derive(Clone, Debug)]
@@ -150,16 +150,18 @@ impl StatServer {
     }
 
     /// Records one frame of an activator.
-    fn record(&self, text: &str) {
+    fn record(&self, text: &str, activator: &mut ConnectedActivator) {
         let push: ActivatorReport = match serde_json::from_str(text) {
             Ok(push) => push,
             Err(error) => {
                 self.metrics.pushes.bad_frames.inc();
                 tracing::debug!(%error, "invalid frame dropped");
-                return;
+                return activator.malformed();
             }
         };
         self.metrics.pushes.frames.inc();
+        self.metrics.pushes.bad_frames.inc_by(u64::from(push.skipped > 0));
+        let mut is_whole = true;
         for message in &push.messages {
             match self.collector.record_push(message) {
                 PushOutcome::Recorded => {
@@ -168,9 +170,13 @@ impl StatServer {
                     }
                 }
                 PushOutcome::UnknownWorkload => self.metrics.pushes.unknown_workload.inc(),
-                PushOutcome::Implausible => self.metrics.pushes.implausible.inc(),
+                PushOutcome::Implausible => {
+                    self.metrics.pushes.implausible.inc();
+                    is_whole = false;
+                }
             }
         }
+        activator.frame(&push, is_whole);
         for pod in &push.pods {
             self.pod_reports.record(self.collector.clock().second_of(pod.stat.timestamp), pod);
         }
@@ -186,14 +192,17 @@ impl StatServer {
     }
 
     async fn receive(self, socket: WebSocket, permit: OwnedSemaphorePermit) {
-        let connected = self.collector.activator_connected();
+        let mut activator = self.collector.activator_connected();
         self.metrics.pushes.connections.inc();
         let (mut sender, mut receiver) = split(socket, PEER_LIMITS);
         let receiving = async {
             loop {
                 match receiver.next().await {
-                    Ok(Message::Text(text)) => self.record(text.as_str()),
-                    Ok(Message::Binary(_)) => self.metrics.pushes.bad_frames.inc(),
+                    Ok(Message::Text(text)) => self.record(text.as_str(), &mut activator),
+                    Ok(Message::Binary(_)) => {
+                        self.metrics.pushes.bad_frames.inc();
+                        activator.malformed();
+                    }
                     Ok(_) => {}
                     Err(error) => return error,
                 }
@@ -208,7 +217,7 @@ impl StatServer {
         tracing::info!(%reason, "activator disconnected");
         close(&mut sender, &reason).await;
         self.metrics.pushes.connections.dec();
-        drop((connected, permit));
+        drop((activator, permit));
     }
 
     async fn publish(self, socket: WebSocket, permit: OwnedSemaphorePermit) {
@@ -229,10 +238,8 @@ impl StatServer {
     }
 
     async fn send_decisions(&self, sender: &mut WebSocketSender) -> Result<Infallible, DisconnectReason> {
-        let (snapshot, mut changes) = self.decisions.subscribe();
-        if let Some(snapshot) = snapshot {
-            sender.send([Message::Text(snapshot)]).await?;
-        }
+        let (first, mut changes) = self.decisions.subscribe();
+        sender.send(first.into_iter().map(Message::Text)).await?;
         loop {
             let mut batch = match sender.ping_until(changes.recv()).await? {
                 Ok(change) => vec![Message::Text(change)],
@@ -266,6 +273,11 @@ async fn close(sender: &mut WebSocketSender, reason: &DisconnectReason) {
 async fn push(State(server): State<StatServer>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
     if let Err(error) = server.guard.authorize(&headers, &[ACTIVATOR_ACCOUNT]).await {
         return server.reject(&error);
+    }
+    let hello = headers.get(REPORTER_HEADER).map_or("0", |hello| hello.to_str().unwrap_or_default());
+    if let Err(refusal) = check_hello(hello) {
+        tracing::error!(%refusal, "reports of an activator refused");
+        return (StatusCode::UPGRADE_REQUIRED, format!("{refusal}\n")).into_response();
     }
     let Ok(permit) = server.activators.clone().try_acquire_owned() else {
         server.metrics.pushes.rejected.inc();

@@ -64,6 +64,53 @@ async fn decides_on_the_first_request_at_once_despite_invalid_frames() {
     assert_eq!(u16::from(close.code), 1012);
 }
 
+/// The report of a second without requests.
+fn beat(activator: &str, sequence: u64) -> Message {
+    let beat = ActivatorReport {
+        activator: activator.to_owned(),
+        sequence,
+        is_beat: true,
+        ..ActivatorReport::default()
+    };
+    Message::text(serde_json::to_string(&beat).unwrap())
+}
+
+#[tokio::test]
+async fn workload_is_not_idle_while_one_of_two_connected_activators_is_silent() {
+    let adapter = Adapter::start(Setup::alone().await);
+    adapter.collector.list_activators(["one", "other"].map(|name| (name.to_owned(), true)));
+    let (mut one, mut other) = (adapter.connect("/push").await, adapter.connect("/push").await);
+    let mut tick = tokio::time::interval(Duration::from_millis(200));
+    let mut sequence = 0;
+    while adapter.collector.idle_since(&key()).is_none() {
+        tick.tick().await;
+        sequence += 1;
+        assert!(sequence < 50, "never idle");
+        one.send(beat("one", sequence)).await.unwrap();
+        other.send(beat("other", sequence)).await.unwrap();
+    }
+    let silent = tokio::time::Instant::now();
+    while silent.elapsed() < Duration::from_secs(3) {
+        tick.tick().await;
+        sequence += 1;
+        one.send(beat("one", sequence)).await.unwrap();
+    }
+    assert_eq!(adapter.collector.idle_since(&key()), None);
+    assert_eq!(adapter.collector.missing_reports().silent, ["other"]);
+}
+
+#[tokio::test]
+async fn refuses_activator_with_newer_reports_by_name() {
+    let adapter = Adapter::start(Setup::alone().await);
+    let mut request = format!("{}/push", adapter.url).into_client_request().unwrap();
+    let hello = format!("{} activator-7", autoscaler::stats::REPORT_VERSION + 1);
+    request.headers_mut().insert(autoscaler::contract::REPORTER_HEADER, hello.parse().unwrap());
+    let tungstenite::Error::Http(response) = connect_async(request).await.unwrap_err() else { panic!() };
+    assert_eq!(response.status(), 426);
+    let body = String::from_utf8_lossy(response.body().as_ref().unwrap()).into_owned();
+    assert!(body.contains("activator-7"), "{body}");
+}
+
 #[tokio::test]
 async fn reported_wake_and_decided_sizes_are_in_the_history() {
     let adapter = Adapter::start(Setup::alone().await);

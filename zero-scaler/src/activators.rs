@@ -2,8 +2,9 @@
 //!
 //! `path_probe` sends single probes. `directory` uses them before an activator enters the endpoints
 //! of a Service. `path_verification` uses them before a workload is scaled to zero. `connections`
-//! removes an activator whose process was killed.
+//! removes an activator whose process was killed, and `activator_reports` one that does not report.
 
+pub mod activator_reports;
 pub mod connections;
 pub mod directory;
 pub mod path_probe;

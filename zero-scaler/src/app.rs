@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use autoscaler::contract::{STATS_AUDIENCE, STATS_PORT_NAME};
 use autoscaler::settings::AutoscalerConfig;
+use autoscaler::stats::reporters::{BEAT, LOST_AFTER};
 use component_base::auth::KubernetesReviewer;
 use component_base::auth::ProjectedToken;
 use component_base::auth::TokenGuard;
@@ -127,6 +128,7 @@ pub fn controllers(
     let (context, config) = context(args, interfaces, leadership, metrics, readiness, tasks);
     tasks.spawn(follow_settings(args, &context, config, leadership, readiness));
     tasks.spawn(follow_namespace(args, &context));
+    tasks.spawn(follow_reports(context.clone()));
     reconcilers(&context, readiness, leadership, tasks);
     context
 }
@@ -265,6 +267,23 @@ fn follow_namespace(args: &Args, context: &Arc<Context>) -> impl Future<Output =
     namespace_teardown::follow(context.clients.urgent.clone(), args.system_namespace.clone(), on_deletion)
 }
 
+/// Reconciles when activators become silent or report again: no other event triggers it.
+async fn follow_reports(context: Arc<Context>) {
+    let Context { cache, queues, routing, scaling, .. } = context.as_ref();
+    loop {
+        let adapters = scaling.decisions.missing_reports();
+        let changes = routing.activators.update_reports(adapters, context.clock.now());
+        context.metrics.silent_activators.set(changes.number as i64);
+        if changes.silent {
+            queues.autoscalers.enqueue_all(&cache.autoscalers);
+        }
+        if changes.cut_off {
+            queues.serverless_services.enqueue_all(&cache.serverless_services);
+        }
+        tokio::time::sleep(BEAT).await;
+    }
+}
+
 fn follow_adapters(args: &Args, context: &Context, tasks: &mut JoinSet<()>) {
     let client = context.clients.urgent.without_rate_limit().clone();
     let (namespace, errors) = (&args.system_namespace, &context.metrics.decode_errors);
@@ -284,6 +303,8 @@ fn reconcilers(
     let context = context.clone();
     tasks.spawn(async move {
         all_listed(readiness).await;
+        // An error means that an activator is silent, which the reconciles take into account.
+        let _ = tokio::time::timeout(LOST_AFTER, all_report(&context)).await;
         reconcile_while_leading(context, leadership).await;
     });
 }
@@ -331,6 +352,14 @@ async fn reconcile_all(context: &Arc<Context>) {
 /// would treat unlisted objects as deleted, and remove the endpoints of Services that serve.
 async fn all_listed(readiness: Readiness) {
     while !readiness.is_ready() {
+        tokio::time::sleep(READINESS_POLL_INTERVAL).await;
+    }
+}
+
+/// Waits until each activator reported to this process. A reconcile before would write for each
+/// idle workload that activators are silent.
+async fn all_report(context: &Context) {
+    while !context.routing.activators.ready().is_empty() && !context.routing.activators.all_report() {
         tokio::time::sleep(READINESS_POLL_INTERVAL).await;
     }
 }

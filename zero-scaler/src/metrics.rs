@@ -58,6 +58,8 @@ pub struct Metrics {
     pub push_connections: IntGauge,
     /// Push connections rejected for lack of an activator's token.
     pub push_connections_refused: IntCounter,
+    /// Activators that may carry requests and do not report them.
+    pub silent_activators: IntGauge,
     /// Open decision streams.
     pub decision_streams: IntGauge,
     /// Decision messages that were malformed or exceeded the bound of the table.
@@ -134,6 +136,10 @@ impl Metrics {
             push_connections_refused: counter(
                 "push_connections_rejected_total",
                 "Push connections rejected for lack of an activator's token",
+            )?,
+            silent_activators: gauge(
+                "silent_activators",
+                "Activators that are due to report, and do not, here or to a metrics-adapter",
             )?,
             decision_streams: gauge("decision_streams", "Open decision streams to metrics-adapters")?,
             decisions_dropped: counter(
@@ -225,7 +231,7 @@ mod tests {
             let family = families.iter().find(|family| family.name == name);
             family.unwrap_or_else(|| panic!("{name}: {families:?}")).labels.join(",")
         };
-        assert_eq!(families.len(), 21, "{families:?}");
+        assert_eq!(families.len(), 22, "{families:?}");
         assert_eq!(labels("wakes_total"), "outcome");
         assert_eq!(labels("reconcile_seconds"), "kind");
         assert_eq!(labels("leader"), "");

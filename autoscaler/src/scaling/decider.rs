@@ -58,6 +58,16 @@ pub struct Decider {
     delay: Option<MaxWindow>,
 }
 
+// === impl ScaleResult ===
+
+impl ScaleResult {
+    /// The result if the averages lack a part of the load: it takes none of the `ready` pods away.
+    #[must_use]
+    pub fn without_all_reports(self, ready: u32) -> Self {
+        if self.desired >= ready { self } else { Self { desired: ready, held: true, ..self } }
+    }
+}
+
 // === impl Decider ===
 
 impl Decider {

@@ -9,6 +9,7 @@ use crate::Key;
 use crate::learning_report::LearningReport;
 use crate::scaling::decider::{DeciderSpec, ScaleResult};
 use crate::stats::collection::WindowAverages;
+use crate::stats::reporters::MissingReports;
 
 /// The newest valid result of the decider for one workload.
 ///
@@ -125,6 +126,8 @@ pub enum DecisionEvent {
     Decided(Decision),
     /// The workload has no decider any more.
     Removed(Key),
+    /// The activators whose reports the sender misses.
+    Missing(MissingReports),
 }
 
 #[cfg(test)]

@@ -70,6 +70,8 @@ pub struct ObservedWorkload {
     pub scheduled: bool,
     /// Demand by the decider; `None` without a decision.
     pub demand: Option<RequestDemand>,
+    /// Whether each activator that may carry requests reports to the caller.
+    pub activators_report: bool,
     /// Phase of the Active condition.
     pub phase: ActivePhase,
     /// When this phase began.
@@ -141,6 +143,8 @@ pub enum StayReason {
     NoDecision,
     /// No activator is ready to hold requests.
     NoActivator,
+    /// An activator that may carry requests does not report.
+    ActivatorSilent,
     /// There are requests.
     Requests,
     /// Idle, but for less than the stable window.
@@ -211,6 +215,7 @@ impl StayReason {
                 "there is no decision: the metrics-adapter does not respond, or has no data of the workload"
             }
             Self::NoActivator => "no activator is ready, so no request could be held at zero",
+            Self::ActivatorSilent => "an activator that may carry requests does not report",
             Self::Requests => "the workload receives requests",
             Self::IdleTooShortly => "the workload has been idle for less than its stable window",
             Self::ActiveTooShortly => "the workload became active less than a stable window ago",
@@ -241,7 +246,9 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
     }
     let Some(demand) = observed.demand else { return ScaleToZeroStep::stay(StayReason::NoDecision) };
     let Some(idle_since) = demand.idle_since.filter(|_| demand.desired <= demand.least) else {
-        return leave_inactive(observed, StayReason::Requests);
+        let silent = demand.idle_since.is_none() && !observed.activators_report;
+        let reason = if silent { StayReason::ActivatorSilent } else { StayReason::Requests };
+        return leave_inactive(observed, reason);
     };
     if observed.replicas != observed.min_replicas && settings.zero.reachability.is_reachable() {
         return leave_inactive(observed, StayReason::NotAtMinimum);
@@ -249,6 +256,9 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
     if let Some(rest) = remaining(idle_since, idle_window(demand, settings), now) {
         // Also when inactive: idleness that began anew means that there was a request in between.
         return leave_inactive_or(observed, ScaleToZeroStep::wait(StayReason::IdleTooShortly, rest));
+    }
+    if !observed.activators_report {
+        return ScaleToZeroStep::stay(StayReason::ActivatorSilent);
     }
     match observed.phase {
         ActivePhase::Active => {
@@ -328,5 +338,7 @@ fn remaining(start: i64, period: Duration, now: i64) -> Option<Duration> {
     Some(Duration::from_millis(millis.saturating_add(part)))
 }
 
+#[cfg(test)]
+mod laws;
 #[cfg(test)]
 mod tests;

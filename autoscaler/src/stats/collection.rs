@@ -112,16 +112,18 @@ impl Collection {
         self.requests.record(at, stat.request_count - stat.proxied_request_count);
     }
 
-    /// Adds the scrape of a second. `activators`: whether an activator is connected.
-    pub fn record_scrape(&mut self, at: Duration, scrape: &ScrapeResult, activators: bool) {
+    /// Adds the scrape of a second. `reported`: whether every activator that is due has reported.
+    pub fn record_scrape(&mut self, at: Duration, scrape: &ScrapeResult, reported: bool) {
+        if let ScrapeResult::Complete { total, .. } = scrape {
+            self.record(at, total);
+        }
         match scrape {
-            ScrapeResult::Complete { total, idle } => {
-                self.record(at, total);
+            ScrapeResult::Complete { idle, .. } if reported => {
                 self.idleness_mut().complete_scrape(at, *idle);
             }
             // Without pods the activators are the only source.
-            ScrapeResult::NoPods if activators => self.idleness_mut().complete_scrape(at, true),
-            ScrapeResult::NoPods | ScrapeResult::Incomplete => self.idleness_mut().incomplete_scrape(),
+            ScrapeResult::NoPods if reported => self.idleness_mut().complete_scrape(at, true),
+            _ => self.idleness_mut().incomplete_scrape(),
         }
     }
 

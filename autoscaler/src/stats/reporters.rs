@@ -228,6 +228,12 @@ mod tests {
     }
 
     #[test]
+    fn drain_is_the_time_that_kubernetes_gives_activators() {
+        let deployed = include_str!("../../../deploy/activator.yaml");
+        assert!(deployed.contains(&format!("terminationGracePeriodSeconds: {}", DRAIN.as_secs())));
+    }
+
+    #[test]
     fn second_is_complete_only_with_report_of_every_ready_activator() {
         let mut cluster = Cluster::new();
         assert!(!cluster.is_complete(0));

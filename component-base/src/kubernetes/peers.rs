@@ -1,14 +1,16 @@
-//! Watches the ready addresses behind one of Rouse's own Services.
+//! Watches the pods behind one of Rouse's own Services.
 //!
 //! Uses EndpointSlices rather than DNS: a static image has no full resolver, and DNS caches hide
-//! changes. The activator finds adapters and zero-scalers with it; zero-scaler finds adapters.
+//! changes. The activator finds adapters and zero-scalers with it; the zero-scaler finds adapters,
+//! and the adapter the activators that are due to report.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 
 use futures::{StreamExt, pin_mut};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource, ResourceExt};
 use tokio::sync::watch;
@@ -30,11 +32,39 @@ pub fn watch_peers(
     port: &str,
     errors: &DecodeErrors,
 ) -> (watch::Receiver<BTreeSet<SocketAddr>>, impl Future<Output = ()> + Send + use<>) {
+    let port = port.to_owned();
+    watch_slices(client, namespace, service, errors, move |slice| ready_addresses(slice, &port))
+}
+
+/// The pods behind `service` by name, and whether each is ready; otherwise as [`watch_peers`]. With
+/// addresses of two families a pod may be in it twice.
+pub fn watch_members(
+    client: Client,
+    namespace: &str,
+    service: &str,
+    errors: &DecodeErrors,
+) -> (watch::Receiver<BTreeSet<(String, bool)>>, impl Future<Output = ()> + Send + use<>) {
+    watch_slices(client, namespace, service, errors, |slice| {
+        slice.endpoints.iter().flatten().filter_map(|e| Some((pod_name(e)?, is_ready(e)))).collect()
+    })
+}
+
+fn watch_slices<T, F>(
+    client: Client,
+    namespace: &str,
+    service: &str,
+    errors: &DecodeErrors,
+    members: F,
+) -> (watch::Receiver<BTreeSet<T>>, impl Future<Output = ()> + Send + use<T, F>)
+where
+    T: Ord + Clone + Debug + Send + Sync + 'static,
+    F: Fn(&EndpointSlice) -> BTreeSet<T> + Send + 'static,
+{
     let (sender, receiver) = watch::channel(BTreeSet::new());
     let api = Api::<Decoded<EndpointSlice>>::namespaced(client, namespace);
     let config = watcher::Config::default().labels(&format!("{SERVICE_NAME}={service}"));
     let errors = errors.of(&EndpointSlice::kind(&()));
-    let (service, port) = (service.to_owned(), port.to_owned());
+    let service = service.to_owned();
     let follow = async move {
         let events = watch_objects(api, config, errors);
         pin_mut!(events);
@@ -44,8 +74,8 @@ pub fn watch_peers(
         {
             match event {
                 Ok(event) => {
-                    if slices.apply(event, &port) {
-                        publish(&sender, slices.addresses(), &service);
+                    if slices.apply(event, &members) {
+                        publish(&sender, slices.members(), &service);
                     }
                 }
                 Err(error) => {
@@ -57,41 +87,51 @@ pub fn watch_peers(
     (receiver, follow)
 }
 
-fn publish(sender: &watch::Sender<BTreeSet<SocketAddr>>, addresses: BTreeSet<SocketAddr>, service: &str) {
+fn publish<T: Ord + Debug>(sender: &watch::Sender<BTreeSet<T>>, members: BTreeSet<T>, service: &str) {
     sender.send_if_modified(|current| {
-        let changed = *current != addresses;
+        let changed = *current != members;
         if changed {
-            tracing::info!(%service, ?addresses, "peers changed");
-            *current = addresses;
+            tracing::info!(%service, ?members, "peers changed");
+            *current = members;
         }
         changed
     });
 }
 
-/// The addresses of each slice, by the slice's name.
-#[derive(Debug, Default)]
-struct Slices {
-    current: BTreeMap<String, BTreeSet<SocketAddr>>,
+/// The members of each slice, by the slice's name.
+#[derive(Debug)]
+struct Slices<T> {
+    current: BTreeMap<String, BTreeSet<T>>,
     /// Filled during a new list, which replaces everything at its end.
-    listing: BTreeMap<String, BTreeSet<SocketAddr>>,
+    listing: BTreeMap<String, BTreeSet<T>>,
 }
 
-impl Slices {
-    /// Applies an event; true if the addresses may have changed.
-    fn apply(&mut self, event: Event<Decoded<EndpointSlice>>, port: &str) -> bool {
+impl<T> Default for Slices<T> {
+    fn default() -> Self {
+        Self { current: BTreeMap::new(), listing: BTreeMap::new() }
+    }
+}
+
+impl<T: Ord + Clone> Slices<T> {
+    /// Applies an event; true if the members may have changed.
+    fn apply(
+        &mut self,
+        event: Event<Decoded<EndpointSlice>>,
+        members: impl Fn(&EndpointSlice) -> BTreeSet<T>,
+    ) -> bool {
         match event {
             Event::Init => self.listing.clear(),
             Event::InitApply(slice) => {
-                let addresses = self.addresses_of(&slice, port);
-                self.listing.extend(addresses.map(|addresses| (slice.name_any(), addresses)));
+                let members = self.members_of(&slice, members);
+                self.listing.extend(members.map(|members| (slice.name_any(), members)));
             }
             Event::InitDone => {
                 self.current = std::mem::take(&mut self.listing);
                 return true;
             }
             Event::Apply(slice) => {
-                let addresses = self.addresses_of(&slice, port);
-                self.current.extend(addresses.map(|addresses| (slice.name_any(), addresses)));
+                let members = self.members_of(&slice, members);
+                self.current.extend(members.map(|members| (slice.name_any(), members)));
                 return true;
             }
             Event::Delete(slice) => {
@@ -102,17 +142,20 @@ impl Slices {
         false
     }
 
-    /// The addresses of a slice; for an undecodable slice, the addresses of its last decoded
-    /// version.
-    fn addresses_of(&self, slice: &Decoded<EndpointSlice>, port: &str) -> Option<BTreeSet<SocketAddr>> {
+    /// The members of a slice; for an undecodable slice, those of its last decoded version.
+    fn members_of(
+        &self,
+        slice: &Decoded<EndpointSlice>,
+        members: impl Fn(&EndpointSlice) -> BTreeSet<T>,
+    ) -> Option<BTreeSet<T>> {
         match &slice.0 {
-            Ok(slice) => Some(ready_addresses(slice, port)),
+            Ok(slice) => Some(members(slice)),
             Err(_) => self.current.get(&slice.name_any()).cloned(),
         }
     }
 
-    fn addresses(&self) -> BTreeSet<SocketAddr> {
-        self.current.values().flatten().copied().collect()
+    fn members(&self) -> BTreeSet<T> {
+        self.current.values().flatten().cloned().collect()
     }
 }
 
@@ -126,11 +169,19 @@ fn ready_addresses(slice: &EndpointSlice, port: &str) -> BTreeSet<SocketAddr> {
         .endpoints
         .iter()
         .flatten()
-        // An unset condition means ready, by the API's definition.
-        .filter(|endpoint| endpoint.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true))
+        .filter(|endpoint| is_ready(endpoint))
         .filter_map(|endpoint| endpoint.addresses.first()?.parse::<IpAddr>().ok())
         .map(|ip| SocketAddr::new(ip, number))
         .collect()
+}
+
+/// An unset condition means ready, by the API's definition.
+fn is_ready(endpoint: &Endpoint) -> bool {
+    endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true)
+}
+
+fn pod_name(endpoint: &Endpoint) -> Option<String> {
+    endpoint.target_ref.as_ref()?.name.clone()
 }
 
 #[cfg(test)]
@@ -147,27 +198,31 @@ mod tests {
         .unwrap()
     }
 
+    fn stats(slice: &EndpointSlice) -> BTreeSet<SocketAddr> {
+        ready_addresses(slice, "stats")
+    }
+
     #[test]
     fn collects_ready_addresses_of_all_slices() {
         let mut slices = Slices::default();
-        slices.apply(Event::Apply(slice("a", Some(true), "10.0.0.1")), "stats");
-        slices.apply(Event::Apply(slice("b", None, "10.0.0.2")), "stats");
-        slices.apply(Event::Apply(slice("c", Some(false), "10.0.0.3")), "stats");
+        slices.apply(Event::Apply(slice("a", Some(true), "10.0.0.1")), stats);
+        slices.apply(Event::Apply(slice("b", None, "10.0.0.2")), stats);
+        slices.apply(Event::Apply(slice("c", Some(false), "10.0.0.3")), stats);
         let expected: BTreeSet<SocketAddr> =
             ["10.0.0.1:8080", "10.0.0.2:8080"].iter().map(|a| a.parse().unwrap()).collect();
-        assert_eq!(slices.addresses(), expected);
-        slices.apply(Event::Delete(slice("a", Some(true), "10.0.0.1")), "stats");
-        assert_eq!(slices.addresses().len(), 1);
+        assert_eq!(slices.members(), expected);
+        slices.apply(Event::Delete(slice("a", Some(true), "10.0.0.1")), stats);
+        assert_eq!(slices.members().len(), 1);
     }
 
     #[test]
     fn new_list_replaces_all_slices() {
         let mut slices = Slices::default();
-        slices.apply(Event::Apply(slice("gone", None, "10.0.0.1")), "stats");
-        assert!(!slices.apply(Event::Init, "stats"));
-        assert!(!slices.apply(Event::InitApply(slice("new", None, "10.0.0.2")), "stats"));
-        assert!(slices.apply(Event::InitDone, "stats"));
-        assert_eq!(slices.addresses(), BTreeSet::from(["10.0.0.2:8080".parse().unwrap()]));
+        slices.apply(Event::Apply(slice("gone", None, "10.0.0.1")), stats);
+        assert!(!slices.apply(Event::Init, stats));
+        assert!(!slices.apply(Event::InitApply(slice("new", None, "10.0.0.2")), stats));
+        assert!(slices.apply(Event::InitDone, stats));
+        assert_eq!(slices.members(), BTreeSet::from(["10.0.0.2:8080".parse().unwrap()]));
     }
 
     #[test]
@@ -175,14 +230,14 @@ mod tests {
         let bad =
             || serde_json::from_value(serde_json::json!({"metadata": {"name": "a"}, "ports": 5})).unwrap();
         let (mut slices, kept) = (Slices::default(), BTreeSet::from(["10.0.0.1:8080".parse().unwrap()]));
-        slices.apply(Event::Apply(slice("a", None, "10.0.0.1")), "stats");
-        slices.apply(Event::Apply(bad()), "stats");
-        assert_eq!(slices.addresses(), kept);
-        slices.apply(Event::Init, "stats");
-        slices.apply(Event::InitApply(bad()), "stats");
-        slices.apply(Event::InitDone, "stats");
-        assert_eq!(slices.addresses(), kept, "also after a new list");
-        slices.apply(Event::Delete(bad()), "stats");
-        assert_eq!(slices.addresses(), BTreeSet::new());
+        slices.apply(Event::Apply(slice("a", None, "10.0.0.1")), stats);
+        slices.apply(Event::Apply(bad()), stats);
+        assert_eq!(slices.members(), kept);
+        slices.apply(Event::Init, stats);
+        slices.apply(Event::InitApply(bad()), stats);
+        slices.apply(Event::InitDone, stats);
+        assert_eq!(slices.members(), kept, "also after a new list");
+        slices.apply(Event::Delete(bad()), stats);
+        assert_eq!(slices.members(), BTreeSet::new());
     }
 }

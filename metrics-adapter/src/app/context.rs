@@ -4,11 +4,13 @@
 //!  watches ─► workloads, pods ─► scraper, reader ─► observed ─► multi_scaler ─► decided ─► servers
 //! ```
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use component_base::kubernetes::NamespaceWatches;
+use autoscaler::stats::reporters::BEAT;
 use component_base::kubernetes::lease::Leadership;
+use component_base::kubernetes::{NamespaceWatches, watch_members};
 use component_base::readiness::Readiness;
 use component_base::threads;
 use kube::Client;
@@ -36,6 +38,9 @@ use crate::watches::plain_namespaces::namespaces_without_sidecar;
 use crate::watches::ready_pods::ReadyPods;
 use crate::watches::stored_learning::StoredLearning;
 use crate::watches::workloads::{WorkloadTable, WorkloadsReceiver};
+
+/// The Service whose endpoints are the activators.
+const ACTIVATOR_SERVICE: &str = "activator";
 
 /// Shared by the tasks and servers.
 pub(super) struct Context {
@@ -120,11 +125,33 @@ impl Context {
         tasks.spawn(metric_watch.run());
         let errors = || metrics.decode_errors.clone();
         tasks.spawn(pods.clone().watch(client.clone(), errors(), readiness.latch("pods")));
+        let (activators, follow) = watch_members(client.clone(), namespace, ACTIVATOR_SERVICE, &errors());
+        tasks.spawn(follow);
+        tasks.spawn(self.follow_activators(activators));
         let (namespaces, follow) = namespaces_without_sidecar(workloads.clone());
         tasks.spawn(follow);
         let unlabelled = NamespaceWatches::new(client.clone(), namespaces, ReadyPods::unlabelled(), errors());
         tasks.spawn(pods.clone().watch_unlabelled(unlabelled));
         stored_learning
+    }
+
+    /// Passes the listed activators on, and which of them do not report.
+    fn follow_activators(
+        &self,
+        mut listed: watch::Receiver<BTreeSet<(String, bool)>>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let (collector, decisions) = (self.observed.collector.clone(), self.decided.decisions.clone());
+        let gauge = self.metrics.pushes.silent.clone();
+        async move {
+            loop {
+                collector.list_activators(listed.borrow_and_update().iter().cloned());
+                let missing = collector.missing_reports();
+                gauge.set(missing.silent.len() as i64);
+                decisions.set_missing_reports(missing);
+                // An error means a timeout. The sender lives as long as the watch.
+                let _ = tokio::time::timeout(BEAT, listed.changed()).await;
+            }
+        }
     }
 
     /// Starts the reads of pods, on a thread of their own, and of `metrics.k8s.io`.

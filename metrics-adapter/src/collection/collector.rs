@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::contract::metric_name::MetricName;
-use autoscaler::stats::StatMessage;
 use autoscaler::stats::collection::{Collection, ScrapeResult, WindowAverages, WindowSpec};
+use autoscaler::stats::reporters::{MissingReports, Reporters};
+use autoscaler::stats::{ActivatorReport, ReportStream, StatMessage, StreamState};
 use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
 
 use crate::collection::load_recordings::LoadRecordings;
 use crate::collection::window_clock::WindowClock;
@@ -24,6 +26,7 @@ pub struct Collector {
     clock: WindowClock,
     collections: RwLock<HashMap<Key, Arc<Entry>>>,
     activators: AtomicUsize,
+    reporters: Mutex<Reporters>,
     recordings: LoadRecordings,
 }
 
@@ -46,9 +49,12 @@ pub enum PushOutcome {
     Implausible,
 }
 
-/// Counts one activator as connected until dropped.
+/// The connection of one activator, until dropped. Without all of its frames no workload is idle.
 #[derive(Debug)]
-pub struct ConnectedActivator(Arc<Collector>);
+pub struct ConnectedActivator {
+    collector: Arc<Collector>,
+    stream: ReportStream,
+}
 
 // === impl Collector ===
 
@@ -104,9 +110,9 @@ impl Collector {
     /// Records one scrape of a workload's pods, for the second `at`.
     pub fn record_scrape(&self, key: &Key, at: Duration, round: &ScrapeResult) {
         let Some(entry) = self.entry(key) else { return };
-        let activators = self.connected_activators() > 0;
+        let reported = self.all_activators_report();
         let mut collection = entry.collection.lock();
-        collection.record_scrape(at, round, activators);
+        collection.record_scrape(at, round, reported);
         if let ScrapeResult::Complete { total, .. } = round {
             self.recordings.stat(key, at, total);
         }
@@ -133,7 +139,7 @@ impl Collector {
 
     /// Since when all pods and activators report the workload as idle.
     pub fn idle_since(&self, key: &Key) -> Option<Duration> {
-        let entry = self.entry(key)?;
+        let entry = self.entry(key).filter(|_| self.all_activators_report())?;
         let now = self.clock.now();
         entry.collection.lock().idleness().since(now)
     }
@@ -141,7 +147,22 @@ impl Collector {
     /// Counts one more connected activator, until the returned value is dropped.
     pub fn activator_connected(self: &Arc<Self>) -> ConnectedActivator {
         self.activators.fetch_add(1, Ordering::Relaxed);
-        ConnectedActivator(self.clone())
+        ConnectedActivator { collector: self.clone(), stream: ReportStream::default() }
+    }
+
+    /// Takes the names of all activators in the slices, and whether each is ready.
+    pub fn list_activators(&self, listed: impl IntoIterator<Item = (String, bool)>) {
+        self.reporters.lock().list(listed, Instant::now().into_std());
+    }
+
+    /// Whether every activator that may carry requests reported the last second.
+    pub fn all_activators_report(&self) -> bool {
+        self.reporters.lock().are_complete(Instant::now().into_std())
+    }
+
+    /// The activators whose reports are missing.
+    pub fn missing_reports(&self) -> MissingReports {
+        self.reporters.lock().missing(Instant::now().into_std())
     }
 
     /// Number of connected activators.
@@ -153,8 +174,9 @@ impl Collector {
         self.collections.read().get(key).cloned()
     }
 
-    /// Ends the idleness of all workloads, because the lost activator may still hold requests.
-    fn activator_lost(&self) {
+    /// Ends the idleness of all workloads, because the activator may hold requests of any.
+    fn activator_lost(&self, name: Option<&str>) {
+        name.into_iter().for_each(|name| self.reporters.lock().interrupted(name));
         let now = self.clock.now();
         let entries: Vec<_> = self.collections.read().values().cloned().collect();
         for entry in entries {
@@ -184,10 +206,29 @@ impl Entry {
 
 // === impl ConnectedActivator ===
 
+impl ConnectedActivator {
+    /// Its next frame, after the messages were recorded; `is_whole` if all of them were plausible.
+    pub fn frame(&mut self, report: &ActivatorReport, is_whole: bool) {
+        match self.stream.frame(report, is_whole) {
+            StreamState::Open => {}
+            StreamState::SecondReported => {
+                self.collector.reporters.lock().reported(&report.activator, Instant::now().into_std());
+            }
+            StreamState::Damaged => self.collector.activator_lost(Some(&report.activator)),
+        }
+    }
+
+    /// A frame that could not be decoded.
+    pub fn malformed(&mut self) {
+        self.stream.malformed();
+        self.collector.activator_lost(self.stream.activator());
+    }
+}
+
 impl Drop for ConnectedActivator {
     fn drop(&mut self) {
-        self.0.activators.fetch_sub(1, Ordering::Relaxed);
-        self.0.activator_lost();
+        self.collector.activators.fetch_sub(1, Ordering::Relaxed);
+        self.collector.activator_lost(self.stream.activator());
     }
 }
 
@@ -244,18 +285,34 @@ mod tests {
         assert_eq!(collector.averages(&key, MetricName::Concurrency), None);
     }
 
+    /// A beat of an activator.
+    fn beat(name: &str, sequence: u64) -> ActivatorReport {
+        ActivatorReport { activator: name.to_owned(), sequence, is_beat: true, ..ActivatorReport::default() }
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn workload_without_pods_is_idle_only_with_a_connected_activator() {
+    async fn workload_without_pods_is_idle_only_if_all_ready_activators_report() {
         let collector = Arc::new(Collector::default());
         let key = Key::new("shop", "web");
         collector.create_or_update(&key, windows());
+        collector.list_activators([("a".to_owned(), true), ("b".to_owned(), true)]);
         let round = || collector.record_scrape(&key, collector.clock().now(), &ScrapeResult::NoPods);
+        let [mut a, mut b] = [0; 2].map(|_| collector.activator_connected());
+        a.frame(&beat("a", 1), true);
         round();
-        assert_eq!(collector.idle_since(&key), None, "no activator is connected");
-        let activator = collector.activator_connected();
+        assert_eq!(collector.idle_since(&key), None, "b is connected and has not reported");
+        b.frame(&beat("b", 1), true);
         round();
         assert!(collector.idle_since(&key).is_some());
-        drop(activator);
-        assert_eq!(collector.idle_since(&key), None, "the only activator disconnected");
+        b.frame(&beat("b", 3), true);
+        assert_eq!(collector.idle_since(&key), None, "a frame is missing");
+        tokio::time::advance(Duration::from_secs(3)).await;
+        a.frame(&beat("a", 2), true);
+        b.frame(&beat("b", 4), true);
+        round();
+        assert!(collector.idle_since(&key).is_some());
+        drop(b);
+        assert_eq!(collector.idle_since(&key), None, "it disconnected");
+        assert_eq!(collector.missing_reports().silent, ["b"]);
     }
 }

@@ -13,9 +13,9 @@
 //!   the sum.
 //! - A round is recorded at the time it was due, not when it ended, so every round has a second of
 //!   its own.
-//! - Pods without a sidecar are not scraped: the activators report all of their requests. While an
-//!   activator is connected that would have reported their requests, a second without a report
-//!   counts as a second without requests. Their learner gets what activators reported of each pod.
+//! - Pods without a sidecar are not scraped: the activators report all of their requests. A second
+//!   in which every activator reported, and none a request, is a second without requests. Their
+//!   learner gets what activators reported of each pod.
 //! - If a workload's target is learned, the seconds of the pods that were read are kept for its
 //!   learner.
 
@@ -138,7 +138,7 @@ impl StatsScraper {
         let Some(ready) = self.pods.count_ready(&key.namespace, selector, *sidecar) else { return };
         let result = match ready {
             0 => ScrapeResult::NoPods,
-            _ if self.collector.connected_activators() == 0 => ScrapeResult::Incomplete,
+            _ if !self.collector.all_activators_report() => ScrapeResult::Incomplete,
             _ => ScrapeResult::Complete { total: Stat::default(), idle: true },
         };
         self.collector.record_scrape(key, due, &result);

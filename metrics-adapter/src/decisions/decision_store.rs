@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use autoscaler::stats::reporters::MissingReports;
 use autoscaler::{Decision, DecisionEvent, Key};
 use axum::extract::ws::Utf8Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -22,6 +23,7 @@ const REFRESH_MS: i64 = 10_000;
 #[derive(Debug)]
 pub struct DecisionStore {
     decisions: Mutex<BTreeMap<Key, StoredDecision>>,
+    missing: Mutex<MissingReports>,
     changes: broadcast::Sender<Utf8Bytes>,
 }
 
@@ -36,7 +38,8 @@ struct StoredDecision {
 
 impl Default for DecisionStore {
     fn default() -> Self {
-        Self { decisions: Mutex::default(), changes: broadcast::Sender::new(BACKLOG) }
+        let changes = broadcast::Sender::new(BACKLOG);
+        Self { decisions: Mutex::default(), missing: Mutex::default(), changes }
     }
 }
 
@@ -90,17 +93,31 @@ impl DecisionStore {
         }
     }
 
+    /// Sends which activators' reports are missing, if that changed. Followers send it as well: one
+    /// of them may lead next.
+    pub fn set_missing_reports(&self, missing: MissingReports) {
+        let _order = self.lock();
+        let mut last = self.missing.lock();
+        if *last != missing {
+            self.send(&DecisionEvent::Missing(missing.clone()));
+            *last = missing;
+        }
+    }
+
     /// The keys of all workloads with a decision.
     pub fn keys(&self) -> Vec<Key> {
         self.lock().keys().cloned().collect()
     }
 
-    /// A snapshot message for a new subscriber, and the messages after it.
-    pub fn subscribe(&self) -> (Option<Utf8Bytes>, broadcast::Receiver<Utf8Bytes>) {
+    /// The first messages for a new subscriber, with a snapshot, and the messages after them.
+    pub fn subscribe(&self) -> (Vec<Utf8Bytes>, broadcast::Receiver<Utf8Bytes>) {
         // The lock is held while sending, too, so no change is missed or sent twice.
         let decisions = self.lock();
         let all = decisions.values().map(|stored| stored.newest.without_checkpoint()).collect();
-        (encode(&DecisionEvent::Snapshot(all)), self.changes.subscribe())
+        let missing = self.missing.lock().clone();
+        let missing = (missing != MissingReports::default()).then_some(DecisionEvent::Missing(missing));
+        let first = std::iter::once(DecisionEvent::Snapshot(all)).chain(missing);
+        (first.filter_map(|event| encode(&event)).collect(), self.changes.subscribe())
     }
 
     fn send(&self, event: &DecisionEvent) {
@@ -160,12 +177,30 @@ mod tests {
         serde_json::from_str(text.as_str()).unwrap()
     }
 
+    fn events(texts: Vec<Utf8Bytes>) -> Vec<DecisionEvent> {
+        texts.into_iter().map(event).collect()
+    }
+
+    #[test]
+    fn subscriber_gets_missing_reports_and_their_changes() {
+        let (decisions, silent) = (DecisionStore::default(), vec!["activator-1".to_owned()]);
+        let missing = MissingReports { silent, cut_off: vec![] };
+        let (_, mut changes) = decisions.subscribe();
+        for _ in 0..2 {
+            decisions.set_missing_reports(missing.clone());
+        }
+        assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Missing(missing.clone()));
+        assert!(changes.try_recv().is_err(), "unchanged");
+        let snapshot = DecisionEvent::Snapshot(vec![]);
+        assert_eq!(events(decisions.subscribe().0), [snapshot, DecisionEvent::Missing(missing)]);
+    }
+
     #[test]
     fn subscriber_gets_a_snapshot_and_then_changes() {
         let decisions = DecisionStore::default();
         decisions.publish(decision(1, 0));
         let (snapshot, mut changes) = decisions.subscribe();
-        assert_eq!(event(snapshot.unwrap()), DecisionEvent::Snapshot(vec![decision(1, 0)]));
+        assert_eq!(events(snapshot), [DecisionEvent::Snapshot(vec![decision(1, 0)])]);
         decisions.publish(decision(1, 2000));
         assert!(changes.try_recv().is_err(), "unchanged");
         decisions.publish(decision(2, 4000));
@@ -199,7 +234,7 @@ mod tests {
         assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Decided(learned.clone()));
         let (snapshot, _) = decisions.subscribe();
         let expected = DecisionEvent::Snapshot(vec![learned.without_checkpoint()]);
-        assert_eq!(event(snapshot.unwrap()), expected);
+        assert_eq!(events(snapshot), [expected]);
         assert_eq!(learned.without_checkpoint().learning.unwrap().checkpoint, None);
     }
 

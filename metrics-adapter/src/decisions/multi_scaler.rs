@@ -197,13 +197,15 @@ impl MultiScaler {
         let idle_since = self.idle_since(entry, key);
         // Read again: the learner takes too long for a lock.
         let (averages, result) = self.collector.with_averages(key, workload.measure, now, |averages| {
-            // An empty window counts as no load only if a connected activator confirms idleness.
+            // An empty window counts as no load only if the activators confirm idleness.
             if averages.is_none() && idle_since.is_none() {
                 return (None, None);
             }
             self.collector.recordings().decision(workload, &spec, ready, now);
             (averages, entry.decider.decide(&spec, averages, ready, now))
         });
+        let is_partial = !self.collector.all_activators_report();
+        let result = if is_partial { result.map(|result| result.without_all_reports(ready)) } else { result };
         let (panicking, at) = (entry.decider.is_panicking(), component_base::clock::unix_millis());
         let record = DecisionRecord {
             at,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use autoscaler::scaling::decider::Decider;
-use autoscaler::stats::Stat;
 use autoscaler::stats::collection::{ScrapeResult, WindowAverages};
+use autoscaler::stats::{ActivatorReport, Stat};
 use component_base::auth::{Access, ReviewError, Reviewer, User};
 use fake_api::FakeApi;
 use futures::future::BoxFuture;
@@ -380,7 +380,15 @@ async fn workload_without_pods_is_zero_when_an_activator_is_connected() {
     assert!(body["message"].as_str().unwrap().contains("no activator is connected"), "{body}");
 
     let collector = &fixture.values.collector;
-    let _activator = collector.activator_connected();
+    collector.list_activators([("a".to_owned(), true)]);
+    let mut activator = collector.activator_connected();
+    let beat = ActivatorReport {
+        activator: "a".to_owned(),
+        sequence: 1,
+        is_beat: true,
+        ..ActivatorReport::default()
+    };
+    activator.frame(&beat, true);
     collector.record_scrape(&workload().key, collector.clock().now(), &ScrapeResult::NoPods);
     for metric in ["concurrency", "requests-per-second", "desired-replicas"] {
         let (status, body) = fixture.metric(metric).await;

@@ -173,6 +173,7 @@ impl ZeroScaler {
             allowed: zero::is_allowed(self.scale_to_zero, &self.settings),
             scheduled: false,
             demand: self.demand(),
+            activators_report: true,
             phase: self.previous_condition(observed).map_or(ActivePhase::Activating, |b| b.phase),
             phase_since: self.active.map_or(now, |(_, since)| fresh(since)),
             proxied_since: self.proxied_since,

@@ -11,6 +11,7 @@ pub mod kubectl;
 pub mod lock;
 pub mod namespace;
 pub mod network_policies;
+pub mod packet_filter;
 pub mod placement;
 pub mod scale;
 pub mod version;

@@ -41,6 +41,7 @@ mod routing {
     mod mode_switch;
     mod ports;
     mod selectors;
+    mod silent_activator;
 }
 
 /// Targets that Rouse learns.

@@ -20,6 +20,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::stats::{ActivatorReport, ReportStream, StreamState};
 use futures::future::{join, join_all};
 use parking_lot::Mutex;
 use tokio::time::sleep;
@@ -63,6 +64,27 @@ impl ActivatorConnections {
         if self.left_out.lock().remove(&peer.to_canonical()) {
             self.reconcile_endpoints();
         }
+    }
+
+    /// Takes a report of one connection.
+    pub fn report(&self, stream: &mut ReportStream, report: &ActivatorReport) {
+        let is_whole = report.messages.iter().all(|message| message.stat.is_plausible());
+        match stream.frame(report, is_whole) {
+            StreamState::Open => {}
+            StreamState::SecondReported => self.activators.reports().reported(&report.activator),
+            StreamState::Damaged => self.interrupted(stream),
+        }
+    }
+
+    /// A frame of this connection could not be decoded.
+    pub fn malformed(&self, stream: &mut ReportStream) {
+        stream.malformed();
+        self.interrupted(stream);
+    }
+
+    /// A report of this connection is missing, or it ended.
+    pub fn interrupted(&self, stream: &ReportStream) {
+        stream.activator().into_iter().for_each(|name| self.activators.reports().interrupted(name));
     }
 
     /// A connection from this address ended without a close message.

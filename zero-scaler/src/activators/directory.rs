@@ -17,12 +17,14 @@ use std::time::{Duration, Instant};
 use autoscaler::api::PortLease;
 use autoscaler::contract::ADMIN_PORT;
 use autoscaler::routing::endpoint_subset::endpoint_subset;
+use autoscaler::stats::reporters::MissingReports;
 use autoscaler::{Key, Protocol};
 use component_base::retry;
 use futures::future::join_all;
-use k8s_openapi::api::discovery::v1::EndpointConditions;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions};
 use parking_lot::Mutex;
 
+use crate::activators::activator_reports::{ActivatorReports, ReportChanges};
 use crate::activators::path_probe::{PathProber, ProbeError, ProbedAddress};
 use crate::cache::cluster_cache::ClusterCache;
 use crate::cache::watches::ACTIVATOR_SERVICE;
@@ -48,6 +50,7 @@ pub struct Activators {
     prober: Arc<dyn PathProber>,
     namespace_is_deleted: AtomicBool,
     uninstall_is_announced: AtomicBool,
+    reports: ActivatorReports,
     /// Successful probes by activator and leased port.
     listening: Mutex<HashMap<IpAddr, HashMap<u16, VerifiedLease>>>,
     /// Activators whose last probe timed out, and when.
@@ -94,6 +97,7 @@ impl Activators {
             prober,
             namespace_is_deleted: AtomicBool::new(false),
             uninstall_is_announced: AtomicBool::new(false),
+            reports: ActivatorReports::default(),
             listening: Mutex::default(),
             unreachable: Mutex::default(),
             none_since: Mutex::default(),
@@ -101,8 +105,10 @@ impl Activators {
         }
     }
 
-    /// Endpoints of the ready activators, one for each address.
+    /// Endpoints of the ready activators, one for each address. Without those that have to leave
+    /// the endpoints, because they do not report.
     pub fn ready(&self) -> Vec<PodEndpoint> {
+        self.list();
         let slices = self.cache.slices.of(&self.system_namespace, ACTIVATOR_SERVICE);
         let mut ready = Vec::new();
         for slice in &slices {
@@ -121,7 +127,36 @@ impl Activators {
         }
         ready.sort_by(|a, b| a.endpoint.addresses.cmp(&b.endpoint.addresses));
         ready.dedup_by(|a, b| a.endpoint.addresses == b.endpoint.addresses);
+        self.reports.retain_reporting(&mut ready, |activator| name_of(&activator.endpoint));
         ready
+    }
+
+    /// The reports that activators send.
+    pub fn reports(&self) -> &ActivatorReports {
+        &self.reports
+    }
+
+    /// Whether every activator that may carry requests reported the last second.
+    pub fn all_report(&self) -> bool {
+        self.list();
+        self.reports.are_complete()
+    }
+
+    /// Compares the reports with the last call; `adapters`: what the metrics-adapters miss.
+    pub fn update_reports(&self, adapters: MissingReports, at: jiff::Timestamp) -> ReportChanges {
+        self.list();
+        self.reports.update(adapters, at)
+    }
+
+    fn list(&self) {
+        let slices = self.cache.slices.of(&self.system_namespace, ACTIVATOR_SERVICE);
+        // In this order, so that a pod is ready if it is ready in one slice.
+        let listed: BTreeSet<(String, bool)> = slices
+            .iter()
+            .flat_map(|slice| slice.endpoints.iter().flatten())
+            .map(|endpoint| (name_of(endpoint), is_ready(endpoint)))
+            .collect();
+        self.reports.list(listed);
     }
 
     /// Records that the installation's namespace is being deleted, for good.
@@ -307,10 +342,15 @@ fn by_first_address(ready: &[PodEndpoint]) -> BTreeMap<IpAddr, BTreeMap<IpAddr, 
     let mut by_pod: HashMap<String, BTreeMap<IpAddr, &PodEndpoint>> = HashMap::new();
     for endpoint in ready {
         let Some(ip) = address(endpoint) else { continue };
-        let pod = endpoint.endpoint.target_ref.as_ref().and_then(|pod| pod.name.clone());
-        by_pod.entry(pod.unwrap_or_else(|| ip.to_string())).or_default().insert(ip, endpoint);
+        by_pod.entry(name_of(&endpoint.endpoint)).or_default().insert(ip, endpoint);
     }
     by_pod.into_values().filter_map(|addresses| Some((*addresses.keys().next()?, addresses))).collect()
+}
+
+/// The name of an activator's pod; its address, where the slice does not name the pod.
+fn name_of(endpoint: &Endpoint) -> String {
+    let pod = endpoint.target_ref.as_ref().and_then(|pod| pod.name.as_ref());
+    pod.or(endpoint.addresses.first()).cloned().unwrap_or_default()
 }
 
 fn address(endpoint: &PodEndpoint) -> Option<IpAddr> {

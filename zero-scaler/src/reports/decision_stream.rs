@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use autoscaler::contract::DECISIONS_PATH;
+use autoscaler::stats::reporters::{BEAT, LOST_AFTER, MissingReports};
 use autoscaler::{Decision, DecisionEvent, Key};
 use component_base::auth::ProjectedToken;
 use component_base::websocket::{ClientSocket, Connector, PeerError, PeerLimits, split};
@@ -37,11 +38,8 @@ const MAX_WORKLOADS_PER_ADAPTER: usize = 100_000;
 /// Three repetitions are missing after this time.
 const FRESH_FOR: Duration = Duration::from_secs(35);
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
-const LIMITS: PeerLimits = PeerLimits {
-    ping_interval: Duration::from_secs(5),
-    silence_timeout: Duration::from_secs(15),
-    send_timeout: Duration::from_secs(5),
-};
+const LIMITS: PeerLimits =
+    PeerLimits { ping_interval: BEAT, silence_timeout: LOST_AFTER, send_timeout: Duration::from_secs(5) };
 /// First and longest delay between connection attempts.
 const RECONNECT_DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
@@ -49,6 +47,7 @@ const RECONNECT_DELAYS: (Duration, Duration) = (Duration::from_millis(100), Dura
 #[derive(Debug)]
 pub struct Decisions {
     by_peer: Mutex<ByPeer>,
+    missing: Mutex<HashMap<SocketAddr, MissingReports>>,
     changed: Arc<WorkQueue>,
     metrics: Metrics,
     token: ProjectedToken,
@@ -71,7 +70,16 @@ impl Decisions {
     /// Starts empty. Workloads whose decision changes in more than its averages are put into
     /// `changed`. `token` authenticates the zero-scaler to the adapters.
     pub fn new(changed: Arc<WorkQueue>, metrics: Metrics, token: ProjectedToken) -> Self {
-        Self { by_peer: Mutex::default(), changed, metrics, token }
+        Self { by_peer: Mutex::default(), missing: Mutex::default(), changed, metrics, token }
+    }
+
+    /// The activators whose reports one of the connected adapters misses.
+    pub fn missing_reports(&self) -> MissingReports {
+        let missing = self.missing.lock();
+        let of = |names: fn(&MissingReports) -> &Vec<String>| {
+            missing.values().flat_map(names).cloned().collect::<BTreeSet<_>>().into_iter().collect()
+        };
+        MissingReports { silent: of(|missing| &missing.silent), cut_off: of(|missing| &missing.cut_off) }
     }
 
     /// The newest decision for a workload; `None` while no connected adapter has a fresh one.
@@ -177,6 +185,10 @@ impl Decisions {
                 decisions.remove(&key);
                 vec![key]
             }
+            DecisionEvent::Missing(missing) => {
+                self.missing.lock().insert(peer, missing);
+                Vec::new()
+            }
         };
         drop(by_peer);
         changed.into_iter().for_each(|key| self.changed.enqueue(key));
@@ -194,6 +206,7 @@ impl Decisions {
     }
 
     fn remove_peer(&self, peer: SocketAddr) {
+        self.missing.lock().remove(&peer);
         let removed = self.lock().remove(&peer);
         removed.into_iter().flatten().for_each(|(key, _)| self.changed.enqueue(key));
     }

@@ -5,15 +5,15 @@
 //! Frame size and number of connections are bounded; connections without a valid token have bounds
 //! of their own. A malformed frame is dropped and counted, and
 //! its connection stays open, so that the next report of the same activator can still wake a
-//! workload.
+//! workload. Its second counts as not reported, so no workload goes to zero.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use autoscaler::contract::{ACTIVATOR_ACCOUNT, PUSH_PATH};
-use autoscaler::stats::ActivatorReport;
+use autoscaler::contract::{ACTIVATOR_ACCOUNT, PUSH_PATH, REPORTER_HEADER};
+use autoscaler::stats::reporters::{BEAT, LOST_AFTER};
+use autoscaler::stats::{ActivatorReport, ReportStream, check_hello};
 use axum::Router;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{ConnectInfo, State};
@@ -38,12 +38,9 @@ use crate::scaling::wake::{WakePath, WorkloadsAtZero};
 /// A report of 5,000 workloads has about 1 MiB.
 const MAX_FRAME_BYTES: usize = 4 << 20;
 const MAX_CONNECTIONS: usize = 1024;
-/// An activator with requests reports every second; an idle one responds to pings.
-const LIMITS: PeerLimits = PeerLimits {
-    ping_interval: Duration::from_secs(10),
-    silence_timeout: Duration::from_secs(30),
-    send_timeout: Duration::from_secs(10),
-};
+/// An activator reports every second, also without requests.
+const LIMITS: PeerLimits =
+    PeerLimits { ping_interval: BEAT, silence_timeout: LOST_AFTER, send_timeout: LOST_AFTER };
 
 struct PushServer<S, W> {
     wake: Arc<WakePath<S, W>>,
@@ -93,6 +90,12 @@ async fn upgrade<S: ScaleAccess, W: WorkloadsAtZero>(
         tracing::warn!(%rejection, "push connection rejected");
         return (rejection.status(), format!("{rejection}\n")).into_response();
     }
+    let hello = headers.get(REPORTER_HEADER).map_or("0", |hello| hello.to_str().unwrap_or_default());
+    if let Err(refusal) = check_hello(hello) {
+        server.metrics.push_connections_refused.inc();
+        tracing::error!(%refusal, "reports of an activator refused");
+        return (StatusCode::UPGRADE_REQUIRED, format!("{refusal}\n")).into_response();
+    }
     let Ok(permit) = server.connection_permits.clone().try_acquire_owned() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "too many connections\n").into_response();
     };
@@ -112,6 +115,7 @@ async fn receive_reports<S: ScaleAccess, W: WorkloadsAtZero>(
     server.activators.opened(peer);
     let connected = ConnectedActivator::new(&server.metrics);
     let (mut sender, mut receiver) = split(socket, LIMITS);
+    let mut stream = ReportStream::default();
     let receiving = async {
         loop {
             let message = receiver.next().await?;
@@ -121,11 +125,20 @@ async fn receive_reports<S: ScaleAccess, W: WorkloadsAtZero>(
                 Message::Text(text) => {
                     server.metrics.push_frames.inc();
                     match serde_json::from_str::<ActivatorReport>(text.as_str()) {
-                        Ok(report) => server.wake.receive(report, received),
-                        Err(error) => drop_malformed(&server.metrics, &error),
+                        Ok(report) => {
+                            server.activators.report(&mut stream, &report);
+                            server.wake.receive(report, received);
+                        }
+                        Err(error) => {
+                            drop_malformed(&server.metrics, &error);
+                            server.activators.malformed(&mut stream);
+                        }
                     }
                 }
-                Message::Binary(_) => drop_malformed(&server.metrics, &"binary frame"),
+                Message::Binary(_) => {
+                    drop_malformed(&server.metrics, &"binary frame");
+                    server.activators.malformed(&mut stream);
+                }
                 _ => {}
             }
         }
@@ -137,6 +150,7 @@ async fn receive_reports<S: ScaleAccess, W: WorkloadsAtZero>(
             Err(error) => Err(error),
         },
     };
+    server.activators.interrupted(&stream);
     let Err(error) = ended;
     tracing::debug!(%error, "activator disconnected");
     drop((connected, permit));
@@ -170,6 +184,8 @@ impl Drop for ConnectedActivator<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures::{SinkExt, StreamExt};
     use prometheus::Registry;
     use tokio::io::AsyncReadExt;

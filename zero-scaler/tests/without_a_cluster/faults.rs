@@ -6,5 +6,6 @@ mod crashes;
 mod many_workloads;
 mod rate_limit;
 mod settings;
+mod silent_activators;
 mod undecodable_objects;
 mod watches;

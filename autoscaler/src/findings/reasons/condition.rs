@@ -59,6 +59,11 @@ reasons! {
     NoActivator: "PodAutoscaler.status.reason",
         "No activator is ready, so no request could be held at zero.",
         "see why the pods of Deployment activator are not ready";
+    ActivatorSilent: "PodAutoscaler.status.reason",
+        "An activator that may carry requests does not report them. The message names it, and the time of its \
+         last report.",
+        "see its logs, and allow it to reach port 8080 of metrics-adapter and zero-scaler; it leaves the \
+         endpoints after two minutes, while others report";
     PodsStarting: "PodAutoscaler.status.reason", "Pods are starting.", "";
     Retired: "PodAutoscaler.status.reason", "The workload is at zero and marked Unreachable.", "";
 
@@ -320,6 +325,7 @@ impl From<StayReason> for Reason {
             StayReason::NotAtMinimum => Self::AboveMinimum,
             StayReason::NoDecision => Self::NoDecision,
             StayReason::NoActivator => Self::NoActivator,
+            StayReason::ActivatorSilent => Self::ActivatorSilent,
             StayReason::Requests => Self::ReceivingTraffic,
             StayReason::IdleTooShortly => Self::WithinStableWindow,
             StayReason::ActiveTooShortly => Self::RecentlyActive,

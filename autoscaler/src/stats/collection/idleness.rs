@@ -3,13 +3,14 @@
 //! A workload may go to zero only by this time. An average is not enough: 0 over a young or
 //! incomplete window does not show idleness. Idleness starts with the first complete scrape without
 //! any request (proxied ones included). It ends with a request anywhere, a pod that did not
-//! respond, an activator that disconnected, or a missing scrape.
+//! respond, an activator that did not report or disconnected, or a missing scrape.
 
 use std::time::Duration;
 
 /// Longest time between two scrapes. They are a second apart, so a longer gap means missing data.
 const MAX_GAP: Duration = Duration::from_millis(3500);
-/// An activator with requests reports each second. After this time without a report it has none.
+/// An activator with requests reports each second, and callers record no complete scrape while one
+/// is silent. After this time without a report of a request it has none.
 const ACTIVATOR_SILENCE: Duration = Duration::from_millis(2500);
 
 /// Idleness of one workload.
@@ -25,8 +26,8 @@ pub struct Idleness {
 // === impl Idleness ===
 
 impl Idleness {
-    /// All (sampled) ready pods responded; `idle` if none had a request. Without ready pods the
-    /// scrape is complete as well.
+    /// All (sampled) ready pods responded and all activators reported; `idle` if no pod had a
+    /// request. Without ready pods the scrape is complete as well.
     pub fn complete_scrape(&mut self, now: Duration, idle: bool) {
         let gap = self.last_scrape.is_none_or(|last| now.saturating_sub(last) > MAX_GAP);
         let activators_silent =
@@ -39,7 +40,7 @@ impl Idleness {
         };
     }
 
-    /// At least one pod did not respond.
+    /// At least one pod did not respond, or one activator did not report.
     pub fn incomplete_scrape(&mut self) {
         self.since = None;
         self.last_scrape = None;

@@ -27,9 +27,9 @@ pub enum MissingData {
         /// The stable window.
         window: Duration,
     },
-    /// There are pods without sidecar, and no activator was connected.
+    /// There are pods without sidecar, and not all activators reported.
     #[error(
-        "no activator was connected within {}s, and its pods have no sidecar ({existing} pods, {ready} ready), so \
+        "not all activators reported within {}s, and its pods have no sidecar ({existing} pods, {ready} ready), so \
          its requests cannot be counted",
         window.as_secs()
     )]

@@ -238,7 +238,7 @@ async fn killed_activator_refuses_connections_for_seconds_only() -> Result<()> {
 }
 
 /// Waits until the slices of a Service have this endpoint, or do not have it.
-async fn until_in_slices(
+pub(super) async fn until_in_slices(
     namespace: &TestNamespace,
     service: &str,
     address: &str,

@@ -279,6 +279,7 @@ fn sequence_input(
         allowed: allowed(observed),
         scheduled: observed.is_scheduled(),
         demand: demand(observed),
+        activators_report: observed.silent_activators.is_none(),
         // After a wake since the last reconcile the sequence starts again.
         phase: before.filter(|_| !left_zero).map_or(ActivePhase::Activating, |b| b.phase),
         phase_since: active.filter(|_| !left_zero).map_or(millis(observed), conditions::since),

@@ -95,6 +95,8 @@ pub(super) struct ObservedWorkload {
     pub(super) unusable_pod: Option<UnusablePod>,
     /// `None` for a workload that needs no HPA.
     pub(super) hpa: Option<HpaState>,
+    /// Which activators do not report, and since when; `None` while all do.
+    pub(super) silent_activators: Option<String>,
     /// Time since the last activator disappeared; `None` while there is one.
     pub(super) without_activators: Option<Duration>,
     pub(super) now: jiff::Timestamp,
@@ -223,11 +225,17 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         unusable_pod: context.scaling.starts.unusable_pod(key),
         hpa: hpa(key, autoscaler, context),
         target_owner: other_owner_of_target(key, autoscaler, context),
+        silent_activators: silent_activators(context),
         without_activators: context.routing.activators.absent_for(now()),
         now: now_wall,
     };
     add_reports(&mut observed, context);
     observed
+}
+
+fn silent_activators(context: &Context) -> Option<String> {
+    let activators = &context.routing.activators;
+    (!activators.all_report()).then(|| activators.reports().message())
 }
 
 /// Whether requests go through sidecars: as wanted, but activators stay in the path until every

@@ -93,6 +93,11 @@ pub(super) fn why_text(observed: &ObservedWorkload, why: StayReason) -> String {
             format!("scale-to-zero is off; to turn it on, annotate the HPA with {SCALE_TO_ZERO}: \"true\"")
         }
         StayReason::NotAllowed => "scale-to-zero is off; to turn it on, set spec.scaleToZero".to_owned(),
+        StayReason::ActivatorSilent => observed
+            .silent_activators
+            .clone()
+            .filter(|message| !message.is_empty())
+            .unwrap_or_else(|| why.message().to_owned()),
         why => why.message().to_owned(),
     }
 }

@@ -12,11 +12,12 @@ use crate::harness::scenario::Scenario;
 async fn two_concurrent_leaders_reach_the_state_of_one() {
     let mut one = Scenario::new(1);
     one.full_cycle().await;
+    let of_one = one.cluster.end_state();
     let mut two = Scenario::new(2);
     two.full_cycle().await;
     assert_eq!(two.cluster.observed().sizes, [1, 0, 2]);
     assert_eq!(two.cluster.observed().lost_requests, Vec::<String>::new());
-    assert_eq!(two.cluster.end_state(), one.cluster.end_state());
+    assert_eq!(two.cluster.end_state(), of_one);
 }
 
 #[tokio::test(start_paused = true)]

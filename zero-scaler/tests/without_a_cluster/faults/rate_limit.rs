@@ -13,13 +13,14 @@ const ONE_A_SECOND: &[&str] = &["--kube-api-qps=1"];
 async fn rate_limit_leads_to_same_state_without_lost_request() {
     let mut undisturbed = Scenario::new(1);
     undisturbed.full_cycle().await;
+    let expected = undisturbed.cluster.end_state();
     let mut slow = Scenario::with_args(1, ONE_A_SECOND);
     slow.full_cycle().await;
     slow.advance(Duration::from_secs(60)).await;
     slow.settle().await;
     assert_eq!(slow.cluster.observed().sizes, [1, 0, 2]);
     assert_eq!(slow.cluster.observed().lost_requests, Vec::<String>::new());
-    assert_eq!(slow.cluster.end_state(), undisturbed.cluster.end_state());
+    assert_eq!(slow.cluster.end_state(), expected);
 }
 
 #[tokio::test(start_paused = true)]

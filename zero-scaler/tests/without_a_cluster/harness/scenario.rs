@@ -45,6 +45,8 @@ pub(crate) struct Scenario {
     /// What the adapter keeps the metric at, in pods.
     scheduled_minimum: i64,
     hpa: Option<StockHpa>,
+    /// Activators that send no reports, by the names of their pods.
+    pub(crate) silent: Vec<&'static str>,
     began: Instant,
     sent_at: Instant,
     /// Number of simulated crashes.
@@ -76,6 +78,7 @@ impl Scenario {
             decision,
             scheduled_minimum: 0,
             hpa: None,
+            silent: Vec::new(),
             began: now,
             sent_at: now,
             crashes: 0,
@@ -209,6 +212,10 @@ impl Scenario {
         }
         if self.sent_at.elapsed() > REPEAT_EVERY {
             self.repeat();
+        }
+        for zero_scaler in &self.zero_scalers {
+            let reporting = ["activator-0", "activator-1"].into_iter().filter(|it| !self.silent.contains(it));
+            reporting.for_each(|name| zero_scaler.context.routing.activators.reports().reported(name));
         }
         let metric = self.metric();
         if let Some(hpa) = &mut self.hpa {

@@ -126,6 +126,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
         unusable_pod: None,
         serverless_service: Some(sks("Serve", None)),
         hpa: None,
+        silent_activators: None,
         without_activators: None,
         now: jiff::Timestamp::from_second(NOW).unwrap(),
     }

@@ -1,16 +1,15 @@
 //! Faults of the network, inside of the cluster's network namespace.
 //!
 //! nft drops packets between pods, and rejects connections to the API server. Packets are delayed
-//! by this program ([`packet_delay`](super::packet_delay)), because not every kernel has netem. All
-//! packets between pods pass the hook `forward`, also those between two pods of one node.
+//! by this program ([`packet_delay`](super::packet_delay)), because not every kernel has netem.
 
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use system_tests::cluster::cluster_tool::cluster_tool;
+use system_tests::cluster::packet_filter::{PacketFilter, in_cluster, run};
 
 use super::packet_delay;
 use crate::args::DELAY_PACKETS;
@@ -23,6 +22,7 @@ const DELAYED: &str = "FORWARD --jump NFQUEUE --queue-bypass --queue-num";
 
 /// A fault, until it is dropped or ended.
 pub(crate) struct NetworkFault {
+    filter: Option<PacketFilter>,
     end: Option<String>,
     delay: Option<Child>,
 }
@@ -73,7 +73,7 @@ pub(crate) fn delay(by: Duration) -> Result<NetworkFault> {
         .spawn()?;
     let output = process.stdout.take().context("the process that delays packets has no output")?;
     let end = format!("iptables --table mangle --delete {DELAYED} {}", packet_delay::QUEUE);
-    let mut fault = NetworkFault { end: None, delay: Some(process) };
+    let mut fault = NetworkFault { filter: None, end: None, delay: Some(process) };
     // It prints a line when it is ready.
     ensure!(BufReader::new(output).lines().next().is_some(), "packets cannot be delayed");
     run(&format!("iptables --table mangle --insert {DELAYED} {}", packet_delay::QUEUE))?;
@@ -90,26 +90,8 @@ fn set(group: &[IpAddr]) -> String {
     group.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Rules before all others: before connection tracking, too.
 fn filter(hook: &str, rules: &str) -> Result<NetworkFault> {
-    run(&format!(
-        "nft 'table {TABLE} {{ chain {hook} {{ type filter hook {hook} priority -300; {rules}; }}; }}'"
-    ))?;
-    Ok(NetworkFault { end: Some(format!("nft delete table {TABLE}")), delay: None })
-}
-
-/// Runs a script in the cluster's network namespace.
-fn run(script: &str) -> Result<()> {
-    let output = in_cluster()?.args(["sh", "-ec", script]).output()?;
-    let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{script}: {}", error.trim());
-    Ok(())
-}
-
-fn in_cluster() -> Result<Command> {
-    let mut command = cluster_tool()?;
-    command.args(["exec", "--"]);
-    Ok(command)
+    Ok(NetworkFault { filter: Some(PacketFilter::add(TABLE, hook, rules)?), end: None, delay: None })
 }
 
 // === impl NetworkFault ===
@@ -124,6 +106,7 @@ impl NetworkFault {
     }
 
     fn end_once(&mut self) -> Result<()> {
+        drop(self.filter.take());
         let ended = self.end.take().map_or(Ok(()), |script| run(&script));
         if let Some(mut delay) = self.delay.take() {
             // Packets that it has are lost.
