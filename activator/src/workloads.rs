@@ -6,7 +6,9 @@
 //! [`Throttler`](crate::throttler::Throttler) applies.
 //!
 //! A pod counts as soon as it has an IP, long before it is Ready: a probe of the pod then verifies
-//! whether it takes requests. It stops to count the moment its deletion begins.
+//! whether it takes requests. It stops to count the moment its deletion begins. Only a pod of a
+//! StatefulSet counts as [draining](PodEndpoint::draining) while it is still Ready, because its
+//! successor has its name and starts after its end.
 
 pub mod containers;
 pub mod file;
@@ -143,6 +145,8 @@ pub struct Pod {
     pub was_ready: bool,
     /// Whether it is being deleted, or has ended.
     pub ending: bool,
+    /// Whether its successor can start only after its end.
+    pub delays_successor: bool,
     /// Whether it has the label that requests a queue-proxy.
     pub injected: bool,
     /// The ports of its queue-proxy, if it has one.
@@ -160,6 +164,8 @@ pub struct PodEndpoint {
     pub proximity: Proximity,
     /// Its Ready condition.
     pub ready: bool,
+    /// Whether it is being deleted, so that it takes requests only while no other pod does.
+    pub draining: bool,
     /// How requests reach it.
     pub route: PodRoute,
     /// What verifies that it takes requests, beside its Ready condition; `None` if nothing else
@@ -186,7 +192,8 @@ impl Pod {
 
     /// The pod as a destination of requests; `None` if it takes none.
     fn endpoint(&self, workload: &Workload) -> Option<PodEndpoint> {
-        let ip = self.ip.filter(|_| !self.ending)?;
+        let draining = self.ending && self.ready && self.delays_successor;
+        let ip = self.ip.filter(|_| !self.ending || draining)?;
         let (route, probe) = match (workload.sidecar, &self.containers) {
             // Of a workload that does not need them, pods may still have a queue-proxy.
             (SidecarMode::Required, _) | (SidecarMode::None, None) => {
@@ -200,7 +207,8 @@ impl Pod {
             }
         };
         let (uid, proximity) = (self.uid.clone(), self.proximity);
-        Some(PodEndpoint { uid, ip, proximity, ready: self.ready, route, probe })
+        let probe = probe.filter(|_| !draining);
+        Some(PodEndpoint { uid, ip, proximity, ready: self.ready, draining, route, probe })
     }
 }
 

@@ -47,7 +47,8 @@ mod tests {
         let pod = |(i, proximity): (u8, Proximity)| {
             let (uid, ip, route) =
                 (i.to_string(), [10, 0, 0, i].into(), PodRoute::QueueProxy(Default::default()));
-            let endpoint = PodEndpoint { uid, ip, proximity, ready: true, route, probe: None };
+            let endpoint =
+                PodEndpoint { uid, ip, proximity, ready: true, draining: false, route, probe: None };
             Arc::new(PodTracker::new(endpoint, Instant::now()))
         };
         (1..).zip(proximities).map(pod).collect()

@@ -10,6 +10,9 @@
 //! The Ready condition makes a pod usable only when it changes to true. A pod that refused a
 //! connection while it is Ready needs a probe to become usable again. A pod without a
 //! [probe](crate::workloads::readiness) becomes usable by its condition alone.
+//!
+//! A draining pod takes requests while no other pod does. It has no probe: once it refuses a
+//! connection or is no longer Ready, requests wait for its successor.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -26,6 +29,8 @@ pub struct PodSet {
     by_name: BTreeMap<String, PodEntry>,
     /// In order of address.
     usable: Vec<Arc<PodTracker>>,
+    /// Those that are draining and would be usable, in order of address.
+    draining: Vec<Arc<PodTracker>>,
 }
 
 #[derive(Debug)]
@@ -34,6 +39,7 @@ struct PodEntry {
     /// The Ready condition, as last seen.
     ready: bool,
     usable: bool,
+    draining: bool,
     probing: bool,
 }
 
@@ -42,12 +48,13 @@ struct PodEntry {
 impl PodSet {
     /// The pods that may take requests, in order of address.
     pub fn usable(&self) -> &[Arc<PodTracker>] {
-        &self.usable
+        if self.usable.is_empty() { &self.draining } else { &self.usable }
     }
 
     /// The usable pod at this address.
     pub fn usable_at(&self, ip: IpAddr) -> Option<&Arc<PodTracker>> {
-        self.usable.get(self.usable.binary_search_by_key(&ip, |pod| pod.ip).ok()?)
+        let usable = self.usable();
+        usable.get(usable.binary_search_by_key(&ip, |pod| pod.ip).ok()?)
     }
 
     /// The addresses of all pods, usable or not. All activators see the same ones.
@@ -62,12 +69,12 @@ impl PodSet {
 
     /// Whether any pod may take requests.
     pub fn has_usable(&self) -> bool {
-        !self.usable.is_empty()
+        !self.usable().is_empty()
     }
 
     /// Any pod that may take requests.
     pub fn any_usable(&self) -> Option<Arc<PodTracker>> {
-        self.usable.first().cloned()
+        self.usable().first().cloned()
     }
 
     /// Applies the state of the pod of this name.
@@ -76,14 +83,20 @@ impl PodSet {
         if before != Some((endpoint.uid.as_str(), endpoint.ip)) {
             self.remove(name);
             let tracker = Arc::new(PodTracker::new(endpoint.clone(), now));
-            let entry = PodEntry { tracker, ready: false, usable: false, probing: false };
+            let entry = PodEntry { tracker, ready: false, usable: false, draining: false, probing: false };
             self.by_name.insert(name.to_owned(), entry);
         }
         let Some(entry) = self.by_name.get_mut(name) else { return };
         let is_ready = endpoint.ready;
         let was_ready = std::mem::replace(&mut entry.ready, is_ready);
+        let begins_to_drain = !std::mem::replace(&mut entry.draining, endpoint.draining) && endpoint.draining;
+        let was_usable = entry.usable;
         let tracker = entry.tracker.clone();
         tracker.set_probe(endpoint.probe);
+        if begins_to_drain && was_usable {
+            self.eject(&tracker);
+            self.mark_usable(&tracker, now);
+        }
         match (was_ready, is_ready) {
             (false, true) => self.mark_usable(&tracker, now),
             (true, false) => self.eject(&tracker),
@@ -105,9 +118,11 @@ impl PodSet {
     pub fn mark_usable(&mut self, pod: &Arc<PodTracker>, now: Instant) {
         let Some(entry) = self.entry(pod) else { return };
         if !std::mem::replace(&mut entry.usable, true) {
+            let draining = entry.draining;
             pod.mark_verified(now);
-            let at = self.usable.partition_point(|other| other.ip < pod.ip);
-            self.usable.insert(at, pod.clone());
+            let list = if draining { &mut self.draining } else { &mut self.usable };
+            let at = list.partition_point(|other| other.ip < pod.ip);
+            list.insert(at, pod.clone());
         }
     }
 
@@ -144,6 +159,7 @@ impl PodSet {
 
     fn remove_usable(&mut self, pod: &Arc<PodTracker>) {
         self.usable.retain(|other| !Arc::ptr_eq(other, pod));
+        self.draining.retain(|other| !Arc::ptr_eq(other, pod));
     }
 
     /// A linear search: pods are few and this is rare.
@@ -172,7 +188,7 @@ mod tests {
     fn endpoint(ip: u8, ready: bool) -> PodEndpoint {
         let (route, probe) = (PodRoute::QueueProxy(Default::default()), Some(PodProbe::QueueProxy));
         let (uid, ip, proximity) = (format!("uid-{ip}"), [10, 0, 0, ip].into(), Proximity::default());
-        PodEndpoint { uid, ip, proximity, ready, route, probe }
+        PodEndpoint { uid, ip, proximity, ready, draining: false, route, probe }
     }
 
     fn put(set: &mut PodSet, ip: u8, ready: bool) {
@@ -227,6 +243,30 @@ mod tests {
         assert!(!set.has_usable());
         set.mark_usable(&first, Instant::now());
         assert!(!set.has_usable(), "a probe of the first pod does not verify its successor");
+    }
+
+    #[test]
+    fn draining_pod_is_usable_only_while_no_other_pod_is() {
+        let mut set = PodSet::default();
+        let drain = |set: &mut PodSet, ready| {
+            let draining = PodEndpoint { draining: true, probe: None, ..endpoint(1, ready) };
+            set.put("pod-1", draining, Instant::now());
+        };
+        let usable = |set: &PodSet| set.usable().iter().map(|pod| pod.uid.clone()).collect::<Vec<_>>();
+        put(&mut set, 1, true);
+        put(&mut set, 2, true);
+        drain(&mut set, true);
+        assert_eq!(usable(&set), ["uid-2"]);
+        set.remove("pod-2");
+        assert_eq!(usable(&set), ["uid-1"]);
+        assert!(set.usable_at([10, 0, 0, 1].into()).is_some() && !set.has_unprobed());
+        put(&mut set, 3, true);
+        assert_eq!(usable(&set), ["uid-3"]);
+        set.remove("pod-3");
+        set.eject(&first(&set));
+        assert!(!set.has_usable() && !set.has_unprobed(), "it refused a connection");
+        set.put("pod-1", PodEndpoint { uid: "successor".into(), ..endpoint(1, true) }, Instant::now());
+        assert_eq!(usable(&set), ["successor"]);
     }
 
     #[test]

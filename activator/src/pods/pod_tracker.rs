@@ -206,7 +206,7 @@ mod tests {
 
     fn tracker(route: PodRoute) -> PodTracker {
         let (uid, ip, proximity) = ("a1".into(), [10, 0, 0, 1].into(), Proximity::default());
-        let endpoint = PodEndpoint { uid, ip, proximity, ready: false, route, probe: None };
+        let endpoint = PodEndpoint { uid, ip, proximity, ready: false, draining: false, route, probe: None };
         PodTracker::new(endpoint, Instant::now())
     }
 

@@ -167,7 +167,7 @@ mod tests {
     fn endpoint(ip: &str) -> Option<PodEndpoint> {
         let (route, probe) = (PodRoute::QueueProxy(Default::default()), Some(PodProbe::QueueProxy));
         let (uid, ip, proximity) = ("1".into(), ip.parse().unwrap(), Proximity::default());
-        Some(PodEndpoint { uid, ip, proximity, ready: false, route, probe })
+        Some(PodEndpoint { uid, ip, proximity, ready: false, draining: false, route, probe })
     }
 
     fn put(index: &mut WorkloadIndex, name: &str, pod: Option<Pod>) -> Vec<WorkloadUpdate> {
@@ -190,6 +190,19 @@ mod tests {
             [WorkloadUpdate::Pod(key("web"), "web-1".into(), None)]
         );
         assert_eq!(put(&mut index, "web-1", None), []);
+    }
+
+    #[test]
+    fn pod_that_delays_its_successor_is_an_endpoint_until_it_is_not_ready() {
+        let mut index = WorkloadIndex::default();
+        index.apply(ClusterChange::Workload(key("web"), Some(workload("app=web"))));
+        let ending =
+            |ready| Pod { ready, ending: true, delays_successor: true, ..pod("web", Some("10.0.0.1")) };
+        let draining = last(&put(&mut index, "web-0", Some(ending(true)))).unwrap();
+        assert!(draining.draining && draining.ready && draining.probe.is_none());
+        assert_eq!(last(&put(&mut index, "web-0", Some(ending(false)))), None);
+        let other = Pod { delays_successor: false, ..ending(true) };
+        assert_eq!(last(&put(&mut index, "web-1", Some(other))), None, "its successor starts beside it");
     }
 
     #[test]

@@ -28,7 +28,7 @@ fn endpoint(pod: u8, ready: bool) -> PodEndpoint {
     let (uid, ip, route) =
         (pod.to_string(), [10, 0, 0, pod].into(), PodRoute::QueueProxy(Default::default()));
     let (proximity, probe) = (Proximity::default(), Some(PodProbe::QueueProxy));
-    PodEndpoint { uid, ip, proximity, ready, route, probe }
+    PodEndpoint { uid, ip, proximity, ready, draining: false, route, probe }
 }
 
 fn add(queue: &Arc<SlotQueue>, pod: u8) {

@@ -177,6 +177,7 @@ impl FileContents {
                 ready: pod.ready,
                 was_ready: false,
                 ending: false,
+                delays_successor: false,
                 injected: entry.sidecar,
                 sidecar_ports: SidecarPorts::default(),
                 containers: containers.clone(),

@@ -21,6 +21,9 @@ use serde::{Deserialize, Serialize};
 use crate::workloads::Pod;
 use crate::workloads::containers::{AnyObject, Container, Containers};
 
+/// Kind of the owners that make a pod only after the end of its predecessor of the same name, be it
+/// of Kubernetes or of another group.
+const STATEFUL_SET: &str = "StatefulSet";
 /// Label of a node, and of each pod on it, with the zone.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
@@ -127,6 +130,7 @@ impl TrimmedPod {
             ready: is_ready && !self.is_persisted,
             was_ready: is_ready && self.is_persisted,
             ending: self.metadata.deletion_timestamp.is_some() || matches!(phase, "Succeeded" | "Failed"),
+            delays_successor: self.is_of_stateful_set(),
             injected: self.is_injected(),
             sidecar_ports: self.sidecar_ports.unwrap_or_default(),
             containers: self.spec.as_ref().map(|spec| spec.containers(&self.status)),
@@ -135,6 +139,10 @@ impl TrimmedPod {
 
     fn is_injected(&self) -> bool {
         self.label(INJECT_LABEL).is_some_and(|value| value == "true")
+    }
+
+    fn is_of_stateful_set(&self) -> bool {
+        self.metadata.owner_references.iter().flatten().any(|owner| owner.kind == STATEFUL_SET)
     }
 
     fn location(&self) -> Location {
