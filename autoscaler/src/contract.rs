@@ -5,10 +5,10 @@
 
 pub mod key;
 pub mod metric_name;
-pub mod private_name;
 pub mod protocol;
 pub mod quantity;
 pub mod selector;
+pub mod short_name;
 pub mod sidecar_ports;
 
 use std::time::Duration;
@@ -36,7 +36,8 @@ pub const INJECT_LABEL: &str = "autoscaling.rouse.dev/inject";
 /// Name of the admission policy that adds the sidecar, of its binding, and of the webhook in place
 /// of both.
 pub const INJECTION: &str = "queue-proxy.autoscaling.rouse.dev";
-/// Label of all objects that zero-scaler creates; its value is the name of the workload.
+/// Label of all objects that zero-scaler creates; its value is the name of the workload, or the
+/// [shortened](short_name::workload_label) name.
 pub const WORKLOAD_LABEL: &str = "autoscaling.rouse.dev/workload";
 /// Value of `endpointslice.kubernetes.io/managed-by` on our EndpointSlices. The controllers of
 /// Kubernetes do not change slices with another manager.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::{MetricSpec, PodAutoscaler, ServerlessService, key_of};
-use autoscaler::contract::private_name::private_name;
+use autoscaler::contract::short_name::private_name;
 use autoscaler::scaling::savings::ResourceTime;
 use component_base::kubernetes::Decoded;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;

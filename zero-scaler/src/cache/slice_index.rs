@@ -18,6 +18,8 @@ use kube::api::ObjectMeta;
 use kube::runtime::watcher::Event;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::kubernetes::server_side_apply::controller_of;
+
 /// Label of a slice with the name of its Service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Label of a slice with its manager.
@@ -118,10 +120,13 @@ fn leased_ports(slice: &EndpointSlice) -> impl Iterator<Item = u16> {
     ports.filter_map(|port| u16::try_from(port.port?).ok()).filter(|port| LEASED_PORTS.contains(port))
 }
 
-/// The workload for which the zero-scaler wrote a slice.
+/// The workload for which the zero-scaler wrote a slice: the name of its owner. A deletion with
+/// `--cascade=orphan` leaves the label alone, which has the whole name unless that is too long.
 pub fn workload_of(slice: &EndpointSlice) -> Option<Key> {
-    let workload = slice.metadata.labels.as_ref()?.get(WORKLOAD_LABEL).filter(|_| is_ours(slice))?;
-    Some(Key::new(slice.metadata.namespace.as_deref()?, workload))
+    let meta = Some(&slice.metadata).filter(|_| is_ours(slice))?;
+    let label = || meta.labels.as_ref()?.get(WORKLOAD_LABEL);
+    let workload = controller_of(slice).map(|owner| &owner.name).or_else(label)?;
+    Some(Key::new(meta.namespace.as_deref()?, workload))
 }
 
 // === impl Slices ===

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, Scaler, key_of};
+use autoscaler::contract::short_name::workload_label;
 use autoscaler::contract::{GROUP, WORKLOAD_LABEL};
 use autoscaler::findings::Problem;
 use autoscaler::findings::hpa::{AcceptedHpa, HpaAcceptance, accept};
@@ -143,7 +144,7 @@ fn desired(key: &Key, hpa: &HorizontalPodAutoscaler, accepted: &AcceptedHpa) -> 
         "metadata": {
             "name": key.name,
             "namespace": key.namespace,
-            "labels": {WORKLOAD_LABEL: key.name},
+            "labels": {WORKLOAD_LABEL: workload_label(&key.name)},
             "annotations": accepted.annotations,
             "ownerReferences": [owner(hpa)],
         },

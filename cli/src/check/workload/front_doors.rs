@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use autoscaler::api::targets_sidecar;
-use autoscaler::contract::private_name::private_name;
+use autoscaler::contract::short_name::private_name;
 use autoscaler::findings::hpa::named_service;
 use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};

@@ -11,6 +11,7 @@ use autoscaler::api::{
 };
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::contract::selector::Selector;
+use autoscaler::contract::short_name::workload_label;
 use autoscaler::scaling::scale_to_zero;
 use autoscaler::settings::{Settings, SidecarMode};
 use autoscaler::stats::AppStat;
@@ -123,7 +124,7 @@ fn child(key: &Key, autoscaler: &PodAutoscaler, kind: &str, spec: &impl Serializ
         "metadata": {
             "name": key.name,
             "namespace": key.namespace,
-            "labels": {WORKLOAD_LABEL: key.name},
+            "labels": {WORKLOAD_LABEL: workload_label(&key.name)},
             "ownerReferences": [owner(autoscaler)],
         },
         "spec": spec,

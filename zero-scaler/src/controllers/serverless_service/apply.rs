@@ -3,7 +3,7 @@
 
 use autoscaler::Key;
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus};
-use autoscaler::contract::private_name::private_name;
+use autoscaler::contract::short_name::private_name;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
 use serde_json::Value;

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use autoscaler::api::{PortLease, SksMode};
 use autoscaler::contract::selector::Selector;
+use autoscaler::contract::short_name::workload_label;
 use autoscaler::contract::{QUEUE_PROXY_PORT, SLICE_MANAGER, WORKLOAD_LABEL};
 use autoscaler::routing::sks_mode;
 use k8s_openapi::api::core::v1::ServicePort;
@@ -190,10 +191,11 @@ fn endpoint_port(name: String, number: u16, app_protocol: Option<String>) -> End
 }
 
 fn metadata(observed: &ObservedService, name: String) -> ObjectMeta {
+    let workload = workload_label(&observed.key.name);
     let labels = [
         (SERVICE_NAME, observed.sks.spec.service.as_str()),
         (MANAGED_BY, SLICE_MANAGER),
-        (WORKLOAD_LABEL, observed.key.name.as_str()),
+        (WORKLOAD_LABEL, workload.as_str()),
     ];
     ObjectMeta {
         name: Some(name),
@@ -234,7 +236,7 @@ pub(super) fn private_service(observed: &ObservedService) -> Option<Value> {
         "metadata": {
             "name": name,
             "namespace": observed.key.namespace,
-            "labels": {WORKLOAD_LABEL: observed.key.name},
+            "labels": {WORKLOAD_LABEL: workload_label(&observed.key.name)},
             "ownerReferences": [owner(&observed.sks)],
         },
         "spec": {

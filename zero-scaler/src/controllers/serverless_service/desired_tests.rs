@@ -1,7 +1,6 @@
 //! Endpoints as JSON, for each mode and each kind of Service.
 
 use autoscaler::Key;
-use autoscaler::contract::private_name::private_name;
 use serde_json::{Value, json};
 
 use super::*;
@@ -267,15 +266,6 @@ fn pods_without_sidecar_serve_at_their_own_ports_if_no_activator_does() {
 fn private_service_of_pods_without_sidecar_has_the_apps_ports() {
     let ports = private_service(&without_sidecar(&[])).unwrap()["spec"]["ports"].clone();
     assert_eq!((&ports[0]["targetPort"], &ports[1]["targetPort"]), (&json!("web"), &json!(9000)));
-}
-
-#[test]
-fn private_names_are_short_and_unique() {
-    assert_eq!(private_name("web"), "web-private");
-    let long = |end: &str| format!("{}{end}", "a".repeat(60));
-    let (one, other) = (private_name(&long("x")), private_name(&long("y")));
-    assert_eq!(one.len(), 63);
-    assert_ne!(one, other);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure, targets_sidecar};
-use autoscaler::contract::private_name::private_name;
 use autoscaler::contract::selector::Selector;
+use autoscaler::contract::short_name::private_name;
 use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORT, WORKLOAD_LABEL};
 use autoscaler::findings::{Problem, service};
 use autoscaler::routing::port_lease::PortLeaseError;
