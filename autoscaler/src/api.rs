@@ -13,6 +13,7 @@
 mod learning_status;
 mod metric;
 mod no_wake;
+mod ownership_rank;
 mod pod_autoscaler;
 mod savings_status;
 mod schedule_status;
@@ -24,6 +25,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub use learning_status::{LearningStatus, MAX_CHECKPOINT_BYTES};
 pub use metric::{Metric, MetricSpec};
 pub use no_wake::NoWakeSpec;
+pub use ownership_rank::OwnershipRank;
 pub use pod_autoscaler::{
     PodAutoscaler, PodAutoscalerSpec, PodAutoscalerStatus, Route, ScaleTargetRef, Scaler, WorkloadPhase,
 };

@@ -5,6 +5,7 @@
 
 pub mod key;
 pub mod metric_name;
+pub mod metric_selector;
 pub mod protocol;
 pub mod quantity;
 pub mod selector;

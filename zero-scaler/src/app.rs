@@ -44,7 +44,9 @@ use crate::reports::decision_stream::Decisions;
 use crate::reports::push_server;
 use crate::scaling::overrides::Overrides;
 use crate::scaling::scale_targets::ScaleTargets;
-use crate::scaling::wake::{CachedWorkloads, WakePath};
+use crate::scaling::size_conflicts::SizeConflicts;
+use crate::scaling::wake::WakePath;
+use crate::scaling::workloads_at_zero::CachedWorkloads;
 
 /// The Service whose endpoints are the metrics-adapters.
 const ADAPTER_SERVICE: &str = "metrics-adapter";
@@ -182,6 +184,7 @@ fn context(
         wake,
         decisions: Arc::new(Decisions::new(queues.autoscalers.clone(), metrics.clone(), token)),
         overrides: Overrides::default(),
+        size_conflicts: SizeConflicts::default(),
         starts: StartWatches::new(client, queues.clone(), &metrics.decode_errors),
     };
     let routing = routing(args, &cache, prober, &queues, &metrics);
@@ -385,6 +388,7 @@ async fn prune(context: Arc<Context>) {
         context.clients.rate_limit.prune(exists);
         context.routing.verifications.prune(exists);
         context.scaling.overrides.prune(exists);
+        context.scaling.size_conflicts.prune(exists);
         context.scaling.scales.prune();
         context.scaling.starts.prune(&context.cache.workloads().into_iter().collect());
     }

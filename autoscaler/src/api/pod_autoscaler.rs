@@ -137,6 +137,18 @@ pub struct ScaleTargetRef {
     pub name: String,
 }
 
+impl ScaleTargetRef {
+    /// The API group; empty for the core group.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// Whether both name one object: the HPA controller ignores the version as well.
+    pub fn is_same_object(&self, other: &Self) -> bool {
+        (self.group(), &self.kind, &self.name) == (other.group(), &other.kind, &other.name)
+    }
+}
+
 /// Writer of replica counts above zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Scaler {

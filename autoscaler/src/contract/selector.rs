@@ -123,7 +123,15 @@ impl fmt::Display for Selector {
 // === impl Requirement ===
 
 impl Requirement {
-    fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
+    /// The label that it is about.
+    pub fn label(&self) -> &str {
+        match self {
+            Self::In(key, _) | Self::NotIn(key, _) | Self::Exists(key) | Self::DoesNotExist(key) => key,
+        }
+    }
+
+    /// Whether an object with these labels meets it.
+    pub fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
         match self {
             Self::In(key, values) => labels.get(key).is_some_and(|v| values.contains(v)),
             Self::NotIn(key, values) => labels.get(key).is_none_or(|v| !values.contains(v)),

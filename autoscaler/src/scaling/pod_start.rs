@@ -18,10 +18,11 @@
 //! | `InvalidImage` | InvalidImageName, ErrImageNeverPull | 0 |
 //! | `Unschedulable` | PodScheduled is False: Unschedulable | unschedulable |
 //! | `NodeUnresponsive` | none: the kubelet of the pod's node reports nothing | unschedulable |
+//! | `PodsNotCreated` | ReplicaFailure of the Deployment: FailedCreate | unschedulable |
 //!
 //! A registry fails now and then, and the kubelet retries after 10 s; a late database costs a crash
 //! or two; a ConfigMap may be applied a moment later; a runtime or a kubelet may be busy; a new
-//! node may be starting. Only a retry of an invalid image changes nothing.
+//! node may be starting; a pod that ends gives its quota back. Only a retry of an invalid image changes nothing.
 //!
 //! What surprises: `CrashLoop` also holds while the container runs again, so that the cause does
 //! not change with each restart.
@@ -52,6 +53,8 @@ pub enum StartCause {
     Unschedulable,
     /// The pod is on a node that reports nothing about it.
     NodeUnresponsive,
+    /// The API server refuses the pod: a quota, a LimitRange or an admission policy.
+    PodsNotCreated,
 }
 
 /// A pod that is not ready, with the fields that matter here.
@@ -63,6 +66,8 @@ pub struct StartingPod {
     pub unschedulable: Option<String>,
     /// What its node does not report; `None` if it reports the pod's state.
     pub unresponsive_node: Option<String>,
+    /// Why the API server refuses it; then it stands for the pods that do not exist.
+    pub refused: Option<String>,
     /// Its containers, the init ones first.
     pub containers: Vec<StartingContainer>,
 }
@@ -106,7 +111,7 @@ pub struct PodStartFailure {
 pub struct StartPatience {
     /// Patience for all causes but the next.
     pub start: Duration,
-    /// [`StartCause::Unschedulable`] and [`StartCause::NodeUnresponsive`].
+    /// Causes that [await capacity](StartCause::awaits_capacity).
     pub unschedulable: Duration,
 }
 
@@ -182,7 +187,13 @@ impl StartCause {
             Self::ContainerStart => "ContainerStart",
             Self::Unschedulable => "Unschedulable",
             Self::NodeUnresponsive => "NodeUnresponsive",
+            Self::PodsNotCreated => "PodsNotCreated",
         }
+    }
+
+    /// Whether the pods wait for a node or a quota, which may come without a change of the workload.
+    pub fn awaits_capacity(self) -> bool {
+        matches!(self, Self::Unschedulable | Self::NodeUnresponsive | Self::PodsNotCreated)
     }
 
     /// The cause for the kubelet's reason of a waiting container; most reasons are not failures.
@@ -216,7 +227,7 @@ impl StartPatience {
     pub fn of(self, cause: StartCause) -> Duration {
         match cause {
             StartCause::InvalidImage => Duration::ZERO,
-            StartCause::Unschedulable | StartCause::NodeUnresponsive => self.unschedulable,
+            cause if cause.awaits_capacity() => self.unschedulable,
             _ => self.start,
         }
     }
@@ -231,6 +242,7 @@ impl StartingPod {
         let of_pod = [
             (StartCause::Unschedulable, &self.unschedulable),
             (StartCause::NodeUnresponsive, &self.unresponsive_node),
+            (StartCause::PodsNotCreated, &self.refused),
         ];
         if let Some((cause, message)) = of_pod.into_iter().find_map(|(cause, it)| Some((cause, it.as_ref()?)))
         {

@@ -160,6 +160,8 @@ pub enum StayReason {
     PathNotVerified,
     /// All other conditions hold, but grace or retention is not over.
     Grace,
+    /// Another controller reverts the size.
+    OtherWriter,
 }
 
 // === impl RequestDemand ===
@@ -223,6 +225,7 @@ impl StayReason {
             Self::NotProxied => "no activator is in the Service's endpoints yet",
             Self::PathNotVerified => "a probe of the Service's address did not reach an activator",
             Self::Grace => "the grace or retention period before zero is not over",
+            Self::OtherWriter => "another controller reverts the size",
         }
     }
 }

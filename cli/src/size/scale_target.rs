@@ -3,6 +3,7 @@
 use std::fmt;
 
 use autoscaler::api::ScaleTargetRef;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
@@ -30,22 +31,17 @@ pub(super) struct ReadScale {
 // === impl ScaleTarget ===
 
 impl ScaleTarget {
-    /// The resource of the target's kind; kinds outside of `apps/v1` need discovery.
+    /// The resource of the target's kind, in another version of its group if the named one is not
+    /// served; kinds outside of `apps` need discovery.
     pub(super) async fn find(
         session: &Session,
         namespace: &str,
         target: &ScaleTargetRef,
     ) -> Result<Self, CommandError> {
-        let (group, version) = target.api_version.split_once('/').unwrap_or(("", &target.api_version));
-        let gvk = GroupVersionKind::gvk(group, version, &target.kind);
-        let resource = match (target.api_version.as_str(), target.kind.as_str()) {
-            ("apps/v1", "Deployment") => ApiResource::from_gvk_with_plural(&gvk, "deployments"),
-            ("apps/v1", "StatefulSet") => ApiResource::from_gvk_with_plural(&gvk, "statefulsets"),
-            _ => {
-                let found = kube::discovery::pinned_kind(&session.client, &gvk).await;
-                let what = format!("kind {} of {}", target.kind, target.api_version);
-                found.map_err(|error| CommandError::request(what, error))?.0
-            }
+        let resource = match (target.group(), target.kind.as_str()) {
+            ("apps", "Deployment") => ApiResource::erase::<Deployment>(&()),
+            ("apps", "StatefulSet") => ApiResource::erase::<StatefulSet>(&()),
+            _ => discovered(session, target).await?,
         };
         Ok(Self {
             objects: Api::namespaced_with(session.client.clone(), namespace, &resource),
@@ -78,6 +74,20 @@ impl ScaleTarget {
             Err(error) => Err(CommandError::request(format!("scale {self} to {replicas}"), error)),
         }
     }
+}
+
+async fn discovered(session: &Session, target: &ScaleTargetRef) -> Result<ApiResource, CommandError> {
+    let version = target.api_version.rsplit('/').next().unwrap_or_default();
+    let gvk = GroupVersionKind::gvk(target.group(), version, &target.kind);
+    let named = kube::discovery::pinned_kind(&session.client, &gvk).await;
+    let error = match named {
+        Ok((resource, _)) => return Ok(resource),
+        Err(error) => error,
+    };
+    let group = kube::discovery::group(&session.client, target.group()).await.ok();
+    let other = group.and_then(|group| group.recommended_kind(&target.kind));
+    let what = || format!("kind {} of {}", target.kind, target.api_version);
+    other.map(|(resource, _)| resource).ok_or_else(|| CommandError::request(what(), error))
 }
 
 impl fmt::Display for ScaleTarget {

@@ -1,15 +1,19 @@
 //! Maps kinds of scale targets to API resources.
 //!
 //! Objects name their scale target by API version and kind, and requests need the resource name. It
-//! comes from discovery, once for each kind. The scalable kinds of `apps/v1` are built in, so that
-//! no wake waits for discovery. A kind without the subresource `scale` is an error.
+//! comes from discovery, once for each kind. The scalable kinds of `apps` are built in, so that no
+//! wake waits for discovery. A kind without the subresource `scale` is an error.
+//!
+//! What surprises: the version is only preferred. If the cluster does not serve it, or it has no
+//! scale, another version of the group takes its place, because the HPA controller ignores it too.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Client, Resource};
+use kube::discovery::ApiCapabilities;
+use kube::{Api, Client};
 use parking_lot::Mutex;
 
 /// Kinds that are cached; further ones need discovery each time.
@@ -68,27 +72,48 @@ impl ApiResources {
         Ok(Api::namespaced_with(self.client.clone(), namespace, &resource))
     }
 
+    /// Discovers a kind again at its next use: a version that was served may be gone.
+    pub fn forget(&self, api_version: &str, kind: &str) {
+        self.cache.lock().remove(&gvk(api_version, kind));
+    }
+
     async fn discover(&self, gvk: GroupVersionKind) -> Result<ApiResource, KindError> {
-        let (resource, capabilities) = kube::discovery::pinned_kind(&self.client, &gvk).await?;
-        if !capabilities.subresources.iter().any(|(subresource, _)| subresource.plural == SCALE) {
-            return Err(KindError::NotScalable);
-        }
+        let named = kube::discovery::pinned_kind(&self.client, &gvk).await;
+        let resource = match &named {
+            Ok((resource, capabilities)) if is_scalable(capabilities) => resource.clone(),
+            _ => match self.other_version(&gvk).await {
+                Some(resource) => resource,
+                None => return Err(named.map_or_else(KindError::Discovery, |_| KindError::NotScalable)),
+            },
+        };
         let mut cache = self.cache.lock();
         if cache.len() < MAX_CACHED {
             cache.insert(gvk, resource.clone());
         }
         Ok(resource)
     }
+
+    /// The kind with a scale in the most stable version of its group that has one.
+    async fn other_version(&self, gvk: &GroupVersionKind) -> Option<ApiResource> {
+        let group = kube::discovery::group(&self.client, &gvk.group).await.ok()?;
+        // Ordered by stability.
+        let mut resources = group.versions().flat_map(|version| group.versioned_resources(version));
+        let found = resources.find(|(resource, caps)| resource.kind == gvk.kind && is_scalable(caps));
+        found.map(|(resource, _)| resource)
+    }
+}
+
+fn is_scalable(capabilities: &ApiCapabilities) -> bool {
+    capabilities.subresources.iter().any(|(subresource, _)| subresource.plural == SCALE)
 }
 
 fn built_in(gvk: &GroupVersionKind) -> Option<ApiResource> {
-    let plural = match (gvk.group.as_str(), gvk.version.as_str(), gvk.kind.as_str()) {
-        ("apps", "v1", "Deployment") => Deployment::plural(&()),
-        ("apps", "v1", "StatefulSet") => StatefulSet::plural(&()),
-        ("apps", "v1", "ReplicaSet") => ReplicaSet::plural(&()),
+    Some(match (gvk.group.as_str(), gvk.kind.as_str()) {
+        ("apps", "Deployment") => ApiResource::erase::<Deployment>(&()),
+        ("apps", "StatefulSet") => ApiResource::erase::<StatefulSet>(&()),
+        ("apps", "ReplicaSet") => ApiResource::erase::<ReplicaSet>(&()),
         _ => return None,
-    };
-    Some(ApiResource::from_gvk_with_plural(gvk, &plural))
+    })
 }
 
 fn gvk(api_version: &str, kind: &str) -> GroupVersionKind {
@@ -101,10 +126,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_apps_v1_need_no_discovery() {
-        let built_in = |api_version, kind| built_in(&gvk(api_version, kind)).map(|resource| resource.plural);
-        assert_eq!(built_in("apps/v1", "ReplicaSet").as_deref(), Some("replicasets"));
-        assert_eq!(built_in("apps/v1", "Deployment").as_deref(), Some("deployments"));
+    fn kinds_of_apps_need_no_discovery_in_any_version() {
+        let built_in = |api_version, kind| {
+            built_in(&gvk(api_version, kind)).map(|it| format!("{}/{}", it.api_version, it.plural))
+        };
+        assert_eq!(built_in("apps/v1", "ReplicaSet").as_deref(), Some("apps/v1/replicasets"));
+        assert_eq!(built_in("apps/v1beta1", "Deployment").as_deref(), Some("apps/v1/deployments"));
         assert_eq!(built_in("example.com/v1", "Deployment"), None);
         assert_eq!(gvk("v1", "ReplicationController").group, "");
     }

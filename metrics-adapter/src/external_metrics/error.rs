@@ -11,7 +11,7 @@ use serde::Serialize;
 use self::missing_data::MissingData;
 use crate::collection::load_recordings::RecordingError;
 use crate::external_metrics::leader_forwarder::ForwardError;
-use crate::external_metrics::metric_selector::MetricSelectorError;
+use crate::external_metrics::metric_selector::MetricQueryError;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,7 @@ pub enum ApiError {
     },
     /// The selector does not name one Service.
     #[error("invalid metric selector: {0}; set matchLabels to {{service: <name of the Service>}} only")]
-    BadSelector(#[from] MetricSelectorError),
+    BadSelector(#[from] MetricQueryError),
     /// A selector on a metric of an object.
     #[error("metrics of objects have no labels; remove the metric selector {0}")]
     UnexpectedSelector(String),
@@ -71,19 +71,6 @@ pub enum ApiError {
         namespace: String,
         /// The requested Service.
         service: String,
-    },
-    /// More than one workload names that Service.
-    #[error(
-        "no metric {metric} for Service {namespace}/{service}: {workloads} all name that Service; keep only one"
-    )]
-    Ambiguous {
-        /// The requested metric.
-        metric: String,
-        /// The namespace of the request.
-        namespace: String,
-        /// The requested Service.
-        service: String,
-        workloads: String,
     },
     /// There is no current data.
     #[error("no current {metric} for Service {namespace}/{service}: {missing}")]
@@ -180,7 +167,6 @@ impl ApiError {
             Self::BadSelector(_) | Self::UnexpectedSelector(_) | Self::BadTraceQuery(_) => {
                 (StatusCode::BAD_REQUEST, "BadRequest")
             }
-            Self::Ambiguous { .. } => (StatusCode::CONFLICT, "Conflict"),
             Self::TooManyRequests | Self::Recording { source: RecordingError::TooMany, .. } => {
                 (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests")
             }

@@ -5,7 +5,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use autoscaler::api::{OwnershipRank, PodAutoscaler};
 use autoscaler::scaling::decider::Decider;
+use autoscaler::settings::AutoscalerConfig;
 use autoscaler::stats::collection::{ScrapeResult, WindowAverages};
 use autoscaler::stats::{ActivatorReport, Stat};
 use component_base::auth::{Access, ReviewError, Reviewer, User};
@@ -227,6 +229,30 @@ async fn metric_is_one_item_in_thousandths() {
     assert!(timestamp.len() == 20 && timestamp.ends_with('Z'), "{timestamp}");
 }
 
+/// A metric that is refused keeps the HPA of the live half of a blue-green pair from scaling.
+#[test]
+fn metric_of_a_shared_service_is_its_owners() {
+    let rank = |created: &str, reachability: &str| {
+        let autoscaler: PodAutoscaler = serde_json::from_value(json!({
+            "metadata": {"creationTimestamp": created},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "service": "web"},
+        }))
+        .unwrap();
+        let annotations =
+            BTreeMap::from([("autoscaling.rouse.dev/reachability".to_owned(), reachability.to_owned())]);
+        let (settings, errors) = autoscaler.spec.settings(&AutoscalerConfig::default(), &annotations);
+        assert_eq!(errors, []);
+        OwnershipRank::new(&autoscaler, &settings)
+    };
+    let workload = |name: &str, rank| Workload { service: "web".into(), rank, ..Workload::sample(name) };
+    let retired = workload("blue", rank("2026-01-01T00:00:00Z", "Unreachable"));
+    let live = workload("green", rank("2026-01-02T00:00:00Z", "Reachable"));
+    let newer = workload("canary", rank("2026-01-03T00:00:00Z", "Reachable"));
+    let table = WorkloadTable::from_iter([retired, newer, live]);
+    assert_eq!(table.owner_of("shop", "web").unwrap().key.name, "green");
+    assert!(table.owner_of("shop", "api").is_none());
+}
+
 #[tokio::test]
 async fn why_explains_decisions_to_users_who_may_read_them() {
     let fixture = Fixture::new(FakeReviewer::default());
@@ -341,8 +367,8 @@ async fn missing_data_is_an_error_and_never_zero() {
             "no PodAutoscaler with a Metric names that Service",
         ),
         (format!("{METRIC}/latency?labelSelector=service%3Dweb"), 404, "latency"),
-        (format!("{METRIC}/concurrency"), 400, "it is empty"),
-        (format!("{METRIC}/concurrency?labelSelector=service%3Dweb%2Ca%3Db"), 400, "service=web,a=b"),
+        (format!("{METRIC}/concurrency"), 400, "it names no Service"),
+        (format!("{METRIC}/concurrency?labelSelector=service%3Dweb%2Ca%3Db"), 400, "no label \"a\""),
         (format!("{METRIC}/concurrency?labelSelector=service+in+%28a%2Cb%29"), 400, "in (a,b)"),
         (format!("{METRIC}/concurrency?labelSelector=%3D"), 400, "not a label selector"),
         ("/openapi/v4".to_owned(), 404, "could not find the requested resource /openapi/v4"),

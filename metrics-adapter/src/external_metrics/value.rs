@@ -146,16 +146,12 @@ impl MetricValues {
     }
 
     fn workload(&self, namespace: &str, metric: &str, service: &str) -> Result<Arc<Workload>, ApiError> {
-        let (metric, namespace, service) = (metric.to_owned(), namespace.to_owned(), service.to_owned());
-        let table = self.workloads.borrow();
-        match table.on_service(&namespace, &service) {
-            [key] => table.get(key).cloned().ok_or(ApiError::NoWorkload { metric, namespace, service }),
-            [] => Err(ApiError::NoWorkload { metric, namespace, service }),
-            several => {
-                let workloads = several.iter().map(Key::to_string).collect::<Vec<_>>().join(" and ");
-                Err(ApiError::Ambiguous { metric, namespace, service, workloads })
-            }
-        }
+        let owner = self.workloads.borrow().owner_of(namespace, service).cloned();
+        owner.ok_or_else(|| ApiError::NoWorkload {
+            metric: metric.to_owned(),
+            namespace: namespace.to_owned(),
+            service: service.to_owned(),
+        })
     }
 
     /// The value in thousandths.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, PodAutoscalerStatus, key_of};
+use autoscaler::api::{Metric, MetricSpec, OwnershipRank, PodAutoscaler, PodAutoscalerStatus, key_of};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP};
 use autoscaler::scaling::decider::DeciderSpec;
@@ -334,6 +334,7 @@ fn workload(
     Ok(Workload {
         key: key.clone(),
         service: metric.service.clone(),
+        rank: OwnershipRank::new(autoscaler, settings),
         selector: Selector::parse(&metric.selector)?,
         target_selector: metric.target_selector.as_deref().map(Selector::parse).transpose()?,
         sidecar: metric.sidecar,

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use autoscaler::Key;
+use autoscaler::api::OwnershipRank;
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::selector::Selector;
 use autoscaler::scaling::decider::DeciderSpec;
@@ -25,6 +26,8 @@ pub struct Workload {
     pub key: Key,
     /// The Service that selects its metrics.
     pub service: String,
+    /// Its place among workloads that name the same Service.
+    pub rank: OwnershipRank,
     /// Selects the pods that get the requests of its Service.
     pub selector: Selector,
     /// Selects the pods of its scale target, if others than those.
@@ -53,8 +56,7 @@ pub struct Workload {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadTable {
     by_key: BTreeMap<Key, Arc<Workload>>,
-    /// (namespace, Service) to the workloads that name it. More than one is an error of the metrics
-    /// API.
+    /// (namespace, Service) to the workloads that name it.
     by_service: HashMap<(String, String), Vec<Key>>,
 }
 
@@ -69,6 +71,7 @@ impl Workload {
         Self {
             key: Key::new("shop", name),
             service: name.to_owned(),
+            rank: OwnershipRank::LAST,
             selector: Selector::parse("app=web").unwrap(),
             target_selector: None,
             sidecar: SidecarMode::Required,
@@ -141,9 +144,11 @@ impl WorkloadTable {
         self.by_key.get(key)
     }
 
-    /// The workloads that name a Service.
-    pub fn on_service(&self, namespace: &str, service: &str) -> &[Key] {
-        self.by_service.get(&(namespace.to_owned(), service.to_owned())).map_or(&[], Vec::as_slice)
+    /// The workload that owns a Service, among those that name it.
+    pub fn owner_of(&self, namespace: &str, service: &str) -> Option<&Arc<Workload>> {
+        let named = self.by_service.get(&(namespace.to_owned(), service.to_owned()))?;
+        let workloads = named.iter().filter_map(|key| self.by_key.get(key));
+        workloads.min_by_key(|workload| (workload.rank, workload.key.clone()))
     }
 
     /// All workloads, ordered by name.

@@ -1,5 +1,6 @@
 //! Responses to the requests of a [`kube::Client`].
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -129,6 +130,7 @@ impl FakeApi {
                 let preconditions = object.get("preconditions").unwrap_or(&Value::Null);
                 self.change(|store| store.remove(&path, preconditions)).map(ok)
             }
+            _ if path.resource == "/apis" => Ok(ok(self.groups())),
             _ if path.is_group_version() => self.discovery(&path).map(ok),
             _ if path.is_collection() => Ok(ok(self.lock().store.list(&path, query))),
             _ => self.lock().store.get(&path).map(ok),
@@ -141,6 +143,20 @@ impl FakeApi {
             state.discovery.iter().find(|(at, _)| *at == path.resource).ok_or(ApiError::NotFound)?;
         let group_version = path.resource.trim_start_matches("/apis/");
         Ok(json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}))
+    }
+
+    /// The groups of discovery, the versions of each in the order in which they were set.
+    fn groups(&self) -> Value {
+        let mut groups = BTreeMap::<String, Vec<Value>>::new();
+        for (path, _) in &self.lock().discovery {
+            let group_version = path.trim_start_matches("/apis/");
+            if let Some((group, version)) = group_version.split_once('/') {
+                let version = json!({"groupVersion": group_version, "version": version});
+                groups.entry(group.to_owned()).or_default().push(version);
+            }
+        }
+        let groups = groups.into_iter().map(|(name, versions)| json!({"name": name, "versions": versions}));
+        json!({"kind": "APIGroupList", "groups": groups.collect::<Vec<_>>()})
     }
 
     fn watch(&self, path: &Path, query: &Query) -> Response {

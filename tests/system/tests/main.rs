@@ -16,6 +16,7 @@ mod wake {
 /// To zero and back, for each kind of target.
 mod zero {
     mod applied_from_git;
+    mod changed_hands;
     mod hpa_deletion;
     mod redis;
     mod scale_to_zero;

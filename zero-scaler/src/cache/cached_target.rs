@@ -7,7 +7,7 @@ pub(crate) mod footprint;
 pub mod scale;
 
 use autoscaler::findings::sidecar::{Sidecar, sidecar_of};
-use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, StatefulSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
@@ -24,6 +24,8 @@ pub struct CachedTarget {
     pub sidecar: Sidecar,
     /// What one pod takes.
     pub footprint: PodFootprint,
+    /// Why the API server refuses its pods. Only Deployments report that.
+    pub refused_pods: Option<String>,
 }
 
 // === impl CachedTarget ===
@@ -32,7 +34,8 @@ impl CachedTarget {
     /// A Deployment; `None` for one without a version, which the API never gives.
     pub(crate) fn of_deployment(object: &Deployment) -> Option<Self> {
         let spec = &object.spec;
-        Self::of(&object.metadata, spec.replicas, &spec.selector, &spec.template)
+        let target = Self::of(&object.metadata, spec.replicas, &spec.selector, &spec.template)?;
+        Some(Self { refused_pods: refused_pods(object), ..target })
     }
 
     /// The same for a StatefulSet.
@@ -54,8 +57,18 @@ impl CachedTarget {
             resource_version: meta.resource_version.clone()?,
             writer: last_writer(meta),
         };
-        Some(Self { scale, sidecar: sidecar_of(template), footprint: PodFootprint::of(template) })
+        let (sidecar, footprint) = (sidecar_of(template), PodFootprint::of(template));
+        Some(Self { scale, sidecar, footprint, refused_pods: None })
     }
+}
+
+/// The message of the Deployment's condition, which is that of the API server.
+fn refused_pods(object: &Deployment) -> Option<String> {
+    let mut conditions = object.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let is_refused = |condition: &&DeploymentCondition| {
+        condition.type_.as_deref() == Some("ReplicaFailure") && condition.status.as_deref() == Some("True")
+    };
+    conditions.find(is_refused)?.message.clone()
 }
 
 /// The text that `/scale` gives for the same selector.
@@ -74,7 +87,7 @@ pub(crate) fn last_writer(meta: &ObjectMeta) -> Writer {
         if entry.manager.as_deref() == Some(FIELD_MANAGER) {
             return Writer::Us;
         }
-        writer = Writer::Other;
+        writer = Writer::Other(entry.manager.as_deref().unwrap_or_default().into());
     }
     writer
 }
@@ -104,7 +117,7 @@ mod tests {
         for (managers, writer) in [
             (vec![], Writer::Unknown),
             (vec![("kubectl", "f:template")], Writer::Unknown),
-            (vec![("kubectl", "f:replicas")], Writer::Other),
+            (vec![("kubectl", "f:replicas")], Writer::Other("kubectl".into())),
             (vec![("kubectl", "f:template"), (FIELD_MANAGER, "f:replicas")], Writer::Us),
         ] {
             assert_eq!(last_writer(&deployment(&managers).metadata), writer, "{managers:?}");

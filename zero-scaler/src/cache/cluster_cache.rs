@@ -179,9 +179,15 @@ impl ClusterCache {
         self.workloads_by_target.of(&ObjectName::new(namespace, kind, name))
     }
 
-    /// Indexes the target of an HPA. Returns the other HPAs with its new or its previous target.
+    /// Indexes the target of an HPA. Returns the other HPAs, and the workloads, with its new or its
+    /// previous target.
     pub(crate) fn index_hpa(&self, key: &Key) -> BTreeSet<Key> {
-        self.hpas_by_target.set(key, self.hpa(key).map(|hpa| target_of(key, &hpa)).unwrap_or_default())
+        let after = self.hpa(key).map(|hpa| target_of(key, &hpa)).unwrap_or_default();
+        let targets: Vec<ObjectName> =
+            self.hpas_by_target.objects_of(key).into_iter().chain(after.clone()).collect();
+        let mut rivals = self.hpas_by_target.set(key, after);
+        rivals.extend(targets.iter().flat_map(|target| self.workloads_by_target.of(target)));
+        rivals
     }
 
     /// The same for a PodAutoscaler.

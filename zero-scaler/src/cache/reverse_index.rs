@@ -66,6 +66,11 @@ impl ReverseIndex {
         self.lock().by_object.get(objects).into_iter().flatten().cloned().collect()
     }
 
+    /// The objects that a workload references.
+    pub fn objects_of(&self, workload: &Key) -> Vec<ObjectName> {
+        self.lock().by_workload.get(workload).cloned().unwrap_or_default()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock()
     }

@@ -4,6 +4,7 @@
 //! are trimmed to the fields that are read. A new list (at the start or after a broken watch) may
 //! hide deletions, so it enqueues every object. An undecodable object is stored as such.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::future::Future;
 use std::num::NonZeroU32;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
-use autoscaler::contract::GROUP;
+use autoscaler::contract::{GROUP, WORKLOAD_LABEL};
 use autoscaler::findings::hpa::is_ambiguous;
 use component_base::kubernetes::{Decoded, watch_objects};
 use component_base::readiness::Readiness;
@@ -27,6 +28,7 @@ use serde::de::DeserializeOwned;
 
 use crate::cache::cached_target::CachedTarget;
 use crate::cache::cluster_cache::{ClusterCache, CollectedMetric};
+use crate::cache::last_activation::is_parked_at_zero;
 use crate::cache::port_leases::PortLeases;
 use crate::cache::service::Service;
 use crate::cache::slice_index::service_of;
@@ -238,9 +240,9 @@ impl Links {
 
     fn hpa(&self, hpa: &Decoded<HorizontalPodAutoscaler>) {
         let Some(key) = key_of(hpa) else { return };
-        for sibling in self.cache.index_hpa(&key) {
-            self.queues.hpas.enqueue(sibling.clone());
-            self.queues.autoscalers.enqueue(sibling);
+        for rival in self.cache.index_hpa(&key) {
+            self.queues.hpas.enqueue(rival.clone());
+            self.queues.autoscalers.enqueue(rival);
         }
         self.queues.autoscalers.enqueue(key.clone());
         self.queues.hpas.enqueue(key);
@@ -258,8 +260,9 @@ impl Links {
         }
         if let Ok(autoscaler) = &autoscaler.0
             && self.cache.autoscaler_meta(&key).is_none()
+            && is_parked_at_zero(autoscaler)
         {
-            self.cache.abandoned_targets.add(&key.namespace, autoscaler);
+            self.cache.abandoned_targets.add(&key.namespace, &autoscaler.spec.scale_target_ref);
         }
         self.queues.hpas.enqueue(key.clone());
         self.queues.autoscalers.enqueue(key);
@@ -347,10 +350,12 @@ fn read_service(service: &Service) -> Option<Service> {
     Some(service.trimmed())
 }
 
-/// Labels of these objects are not read.
+/// Of the labels, only the one that the zero-scaler writes is read.
 fn trim_own<K: Resource>(object: &mut K) {
     trim(object);
-    object.meta_mut().labels = None;
+    let labels = object.meta_mut().labels.take().into_iter().flatten();
+    let own: BTreeMap<_, _> = labels.filter(|(name, _)| name == WORKLOAD_LABEL).collect();
+    object.meta_mut().labels = (!own.is_empty()).then_some(own);
 }
 
 /// Managed fields of these objects are not read.

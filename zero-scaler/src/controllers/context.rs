@@ -20,7 +20,9 @@ use crate::reports::decision_stream::Decisions;
 use crate::reports::reported_targets::ReportedTargets;
 use crate::scaling::overrides::Overrides;
 use crate::scaling::scale_targets::ScaleTargets;
-use crate::scaling::wake::{CachedWorkloads, WakePath};
+use crate::scaling::size_conflicts::SizeConflicts;
+use crate::scaling::wake::WakePath;
+use crate::scaling::workloads_at_zero::CachedWorkloads;
 
 /// The wake path over real targets.
 pub type ClusterWake = WakePath<ScaleTargets, CachedWorkloads<ScaleTargets>>;
@@ -67,6 +69,8 @@ pub struct Scaling {
     pub wake: Arc<ClusterWake>,
     /// Sizes written ahead of the HPA.
     pub overrides: Overrides,
+    /// Sizes that another controller reverts.
+    pub size_conflicts: SizeConflicts,
     /// Watches of pods that do not start.
     pub starts: StartWatches,
 }

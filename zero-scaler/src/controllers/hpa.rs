@@ -4,7 +4,8 @@
 //! that cannot be followed. The HPA itself is never written. If the HPA is deleted, garbage
 //! collection deletes its PodAutoscaler; if it loses its metric of Rouse, this controller does. A
 //! PodAutoscaler of the HPA's name with another owner stays as it is, and so does the PodAutoscaler
-//! of an HPA that can no longer be decoded.
+//! of an HPA that can no longer be decoded. One that was made for an HPA which was deleted with
+//! `--cascade=orphan` has no owner, and gets the next HPA of its name as owner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use autoscaler::findings::hpa::{AcceptedHpa, HpaAcceptance, accept};
 use component_base::kubernetes::Decoded;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::ObjectMeta;
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
@@ -71,6 +73,7 @@ async fn apply_pod_autoscaler(
 ) -> Result<(), ReconcileError> {
     if let Some(meta) = context.cache.autoscaler_meta(key)
         && !meta.owner_references.iter().flatten().any(|owner| is_reference_to(owner, hpa))
+        && !is_orphaned(&meta)
     {
         if !is_written_for_hpa(key, context) {
             let problem = format!("PodAutoscaler {} exists and has another owner", key.name);
@@ -95,6 +98,12 @@ fn is_reference_to(owner: &OwnerReference, hpa: &HorizontalPodAutoscaler) -> boo
     owner.kind == HorizontalPodAutoscaler::kind(&()) && Some(&owner.name) == hpa.metadata.name.as_ref()
 }
 
+/// Whether this controller made a PodAutoscaler whose HPA was deleted without it: the label stays.
+fn is_orphaned(meta: &ObjectMeta) -> bool {
+    meta.owner_references.iter().flatten().next().is_none()
+        && meta.labels.as_ref().is_some_and(|labels| labels.contains_key(WORKLOAD_LABEL))
+}
+
 /// Whether a user wrote the PodAutoscaler of this name to go with an HPA.
 fn is_written_for_hpa(key: &Key, context: &Context) -> bool {
     let autoscaler = context.cache.autoscaler(key);
@@ -105,7 +114,7 @@ fn is_written_for_hpa(key: &Key, context: &Context) -> bool {
 async fn release(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> Result<(), ReconcileError> {
     context.reports.warnings.is_new(key, "");
     if let Some(existing) = context.cache.autoscaler(key)
-        && is_owned_by(existing.as_ref(), hpa.metadata.uid.as_deref())
+        && (is_owned_by(existing.as_ref(), hpa.metadata.uid.as_deref()) || is_orphaned(existing.meta()))
     {
         delete(&context.clients.rate_limited, existing.as_ref()).await?;
         let note = format!("deleted PodAutoscaler {}: the HPA has no metric of Rouse any more", key.name);

@@ -1,12 +1,13 @@
 //! Scales orphans to one pod: workloads at zero that Rouse no longer manages.
 //!
-//! A PodAutoscaler is deleted with its HPA, or when the HPA has no metric of Rouse any more. If its
-//! workload is at zero then, nothing else would scale it: the HPA is gone, or disabled at zero.
+//! A PodAutoscaler is deleted with its HPA, or when the HPA has no metric of Rouse any more, or it
+//! gets another target. If the target that it had is at zero then, nothing else would scale it: the
+//! HPA is gone, or disabled at zero.
 //!
-//! So the leader lists targets periodically, and soon after a PodAutoscaler was deleted. An orphan
-//! is at zero by a write of the zero-scaler, and neither a PodAutoscaler nor an acceptable HPA
-//! names it. The check uses the current objects, so a deletion without a running zero-scaler is
-//! found as well. Only targets of unwatched kinds have to be recorded at the deletion.
+//! So the leader lists targets periodically, and soon after a PodAutoscaler was deleted or changed.
+//! An orphan is at zero by a write of the zero-scaler, and neither a PodAutoscaler nor an acceptable
+//! HPA names it. The check uses the current objects, so a deletion without a running zero-scaler is
+//! found as well. Only targets of unwatched kinds have to be recorded.
 //!
 //! Finalizers are not used: namespaces with them could not be deleted once Rouse is uninstalled. In
 //! a namespace that is being deleted nothing is scaled.
@@ -93,7 +94,11 @@ async fn scale_if_orphan(target: &Target, context: &Context) -> Result<(), Recon
 /// Whether a PodAutoscaler names the target, or an undecodable PodAutoscaler may do so.
 fn is_managed((namespace, target): &Target, context: &Context) -> bool {
     let cache = &context.cache;
-    !cache.workloads_of_target(namespace, &target.kind, &target.name).is_empty()
+    let names_it = |key: &Key| {
+        let autoscaler = cache.autoscaler(key);
+        autoscaler.is_some_and(|autoscaler| autoscaler.spec.scale_target_ref.is_same_object(target))
+    };
+    cache.workloads_of_target(namespace, &target.kind, &target.name).iter().any(names_it)
         || cache.has_undecodable_autoscaler(namespace)
 }
 
@@ -115,7 +120,10 @@ async fn scale_to_one((namespace, target): &Target, context: &Context) -> Result
         Err(ScaleError::NotFound(_) | ScaleError::NotScalable { .. }) => return Ok(false),
         scale => scale?,
     };
-    if scale.replicas > 0 || scale.writer == Writer::Other || is_terminating(namespace, context).await? {
+    if scale.replicas > 0
+        || matches!(scale.writer, Writer::Other(_))
+        || is_terminating(namespace, context).await?
+    {
         return Ok(false);
     }
     let subresource = TargetScale { scales, namespace, target };

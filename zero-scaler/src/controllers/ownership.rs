@@ -4,18 +4,13 @@
 //! object would overwrite each other for ever, so only the owner writes it. The others report the
 //! owner in a condition.
 //!
-//! The order is total and depends on the objects alone: reachable workloads first, then by age,
-//! then by name. So in a blue-green pair the half with `reachability: Unreachable` yields, whatever
-//! its age.
+//! The order is that of [`OwnershipRank`].
 
 use autoscaler::Key;
-use autoscaler::api::PodAutoscaler;
+use autoscaler::api::{OwnershipRank, PodAutoscaler};
 use kube::ResourceExt;
 
 use crate::controllers::context::Context;
-
-/// Unreadable, unreachable, creation time, name. The least rank owns the object.
-type Rank = (bool, bool, i64, Key);
 
 /// The workload that owns the Service instead of `key`; `None` if `key` does.
 pub fn other_owner_of_service(key: &Key, service: &str, context: &Context) -> Option<Key> {
@@ -29,12 +24,9 @@ pub fn other_owner_of_service(key: &Key, service: &str, context: &Context) -> Op
 /// The workload that owns the scale target instead of `key`; `None` if `key` does.
 pub fn other_owner_of_target(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<Key> {
     let target = &autoscaler.spec.scale_target_ref;
-    let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
     let scales_it = |other: &Key| {
         let other = context.cache.autoscaler(other).filter(|o| o.metadata.deletion_timestamp.is_none());
-        other.is_some_and(|other| {
-            group(&other.spec.scale_target_ref.api_version) == group(&target.api_version)
-        })
+        other.is_some_and(|other| other.spec.scale_target_ref.is_same_object(target))
     };
     let all = context.cache.workloads_of_target(&key.namespace, &target.kind, &target.name);
     owner_other_than(key, all, scales_it, context)
@@ -50,12 +42,13 @@ fn owner_other_than(
     // Nearly always empty: then no PodAutoscaler has to be read.
     let others: Vec<Key> = all.into_iter().filter(|other| other != key && names_it(other)).collect();
     let least = others.into_iter().map(|other| rank(other, context)).min()?;
-    (least < rank(key.clone(), context)).then_some(least.3)
+    (least < rank(key.clone(), context)).then_some(least.1)
 }
 
-fn rank(key: Key, context: &Context) -> Rank {
-    let Some(autoscaler) = context.cache.autoscaler(&key) else { return (true, true, i64::MAX, key) };
-    let (settings, _) = autoscaler.spec.settings(&context.config(), autoscaler.annotations());
-    let created = autoscaler.metadata.creation_timestamp.as_ref().map_or(i64::MAX, |t| t.0.as_second());
-    (false, !settings.zero.reachability.is_reachable(), created, key)
+fn rank(key: Key, context: &Context) -> (OwnershipRank, Key) {
+    let rank = context.cache.autoscaler(&key).map_or(OwnershipRank::LAST, |autoscaler| {
+        let (settings, _) = autoscaler.spec.settings(&context.config(), autoscaler.annotations());
+        OwnershipRank::new(&autoscaler, &settings)
+    });
+    (rank, key)
 }

@@ -15,6 +15,7 @@ mod desired;
 mod learning;
 mod observe;
 mod ready;
+mod rival;
 mod savings;
 mod scale_write;
 mod status;
@@ -34,7 +35,7 @@ use crate::activators::path_verification::PathVerification;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
 use crate::pods::start_watch::WatchedPods;
-use crate::scaling::overrides;
+use crate::scaling::{overrides, size_conflicts};
 
 /// Delay of the retry after a write that conflicted with another writer's.
 const CONFLICT_RETRY: Duration = Duration::from_millis(100);
@@ -57,6 +58,7 @@ pub async fn reconcile(
         return Ok(Action::await_change());
     }
     let observed = observe::observe(&key, autoscaler, &context).await;
+    release_former_target(&observed, &context);
     let mut plan = decide::decide(&observed, None);
     let mut verification = PathVerification::default();
     if plan.probe {
@@ -78,15 +80,26 @@ pub async fn reconcile(
     // After a failed probe, the time of the next probe replaces the plan's time.
     let recheck =
         if matches!(verification.result, Some(Err(_))) { verification.retry_after } else { plan.recheck };
-    let next = [recheck, limit.err(), learning::recheck(&observed), observed.until_schedule_change()]
-        .into_iter()
-        .flatten()
-        .fold(polled, Duration::min);
+    let conflict = observed.rival.as_ref().map(|_| size_conflicts::YIELD);
+    let next =
+        [recheck, limit.err(), conflict, learning::recheck(&observed), observed.until_schedule_change()]
+            .into_iter()
+            .flatten()
+            .fold(polled, Duration::min);
     Ok(Action::requeue(match written? {
         scale_write::ScaleWriteResult::Conflict => CONFLICT_RETRY,
         scale_write::ScaleWriteResult::Delayed => overrides::REWRITE_INTERVAL,
         scale_write::ScaleWriteResult::NotNeeded | scale_write::ScaleWriteResult::Written(_) => next,
     }))
+}
+
+/// The target that the ServerlessService still has from before a change may be at zero.
+fn release_former_target(observed: &observe::ObservedWorkload, context: &Context) {
+    let before = observed.serverless_service.as_ref().and_then(|sks| sks.spec.wake_target.as_ref());
+    let target = &observed.autoscaler.spec.scale_target_ref;
+    if let Some(former) = before.filter(|former| !former.is_same_object(target)) {
+        context.cache.abandoned_targets.add(&observed.key.namespace, former);
+    }
 }
 
 /// Watches the pods of a workload that wakes, for failures of their start.
@@ -102,6 +115,10 @@ fn watch_pod_start(observed: &observe::ObservedWorkload, plan: &decide::Plan, co
                 selected: selection.and_then(|selection| Selector::parse(&selection.selector).ok()),
                 patience: StartPatience::of_settings(&observed.settings),
                 sidecar: observed.sidecar_mode,
+                refused: context
+                    .scaling
+                    .scales
+                    .refused_pods(&observed.key.namespace, &observed.autoscaler.spec.scale_target_ref),
             };
             context.scaling.starts.watch(&observed.key, pods, reported);
         }

@@ -33,7 +33,8 @@ use tracing::{Instrument, Span};
 use crate::activators::connections::ActivatorConnections;
 use crate::metrics::Metrics;
 use crate::scaling::scale_targets::ScaleAccess;
-use crate::scaling::wake::{WakePath, WorkloadsAtZero};
+use crate::scaling::wake::WakePath;
+use crate::scaling::workloads_at_zero::WorkloadsAtZero;
 
 /// A report of 5,000 workloads has about 1 MiB.
 const MAX_FRAME_BYTES: usize = 4 << 20;

@@ -182,6 +182,11 @@ impl ScaleTargets {
         Some(self.watched(namespace, target)?.footprint)
     }
 
+    /// Why the API server refuses the target's pods, if its kind reports that.
+    pub fn refused_pods(&self, namespace: &str, target: &ScaleTargetRef) -> Option<String> {
+        self.watched(namespace, target)?.refused_pods.clone()
+    }
+
     /// Drops targets that no longer exist. Call it periodically.
     pub(crate) fn prune(&self) {
         let mut written = self.written.lock();
@@ -192,13 +197,22 @@ impl ScaleTargets {
         let objects = self.resources.api(namespace, &target.api_version, &target.kind).await;
         objects.map_err(|error| ScaleError::of_kind(target, error))
     }
+
+    /// An error of a request. The server does not find a version either that it no longer serves.
+    fn failed(&self, target: &ScaleTargetRef, error: kube::Error) -> ScaleError {
+        let error = ScaleError::of(target, error);
+        if matches!(error, ScaleError::NotFound(_)) {
+            self.resources.forget(&target.api_version, &target.kind);
+        }
+        error
+    }
 }
 
 impl ScaleTargets {
     fn watched(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Arc<CachedTarget>> {
-        let store = match (target.api_version.as_str(), target.kind.as_str()) {
-            ("apps/v1", "Deployment") => &self.cache.deployments,
-            ("apps/v1", "StatefulSet") => &self.cache.stateful_sets,
+        let store = match (target.group(), target.kind.as_str()) {
+            ("apps", "Deployment") => &self.cache.deployments,
+            ("apps", "StatefulSet") => &self.cache.stateful_sets,
             _ => return None,
         };
         store.get(namespace, &target.name)
@@ -236,8 +250,7 @@ impl ScaleAccess for ScaleTargets {
 
     async fn read(&self, namespace: &str, target: &ScaleTargetRef) -> Result<Scale, ScaleError> {
         let api = self.api(namespace, target).await?;
-        let failed = |error| ScaleError::of(target, error);
-        let scale = api.get_scale(&target.name).await.map_err(failed)?;
+        let scale = api.get_scale(&target.name).await.map_err(|error| self.failed(target, error))?;
         let replicas = scale.spec.and_then(|s| s.replicas).unwrap_or(0);
         // A Scale has no managedFields. The writer matters only at zero.
         let writer = match replicas {
@@ -265,7 +278,7 @@ impl ScaleAccess for ScaleTargets {
     ) -> Result<(), ScaleError> {
         let api = self.api(namespace, target).await?;
         let written = write_scale(&api, &target.name, replicas, version, FIELD_MANAGER).await;
-        let scale = written.map_err(|error| ScaleError::of(target, error))?;
+        let scale = written.map_err(|error| self.failed(target, error))?;
         self.record_write(namespace, target, scale.metadata.resource_version);
         Ok(())
     }

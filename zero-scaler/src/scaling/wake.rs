@@ -22,25 +22,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use autoscaler::Key;
-use autoscaler::api::{PodAutoscaler, ScaleTargetRef};
-use autoscaler::scaling::scale_bounds::ScaleBounds;
-use autoscaler::scaling::scale_to_zero::is_allowed;
-use autoscaler::settings::{AutoscalerConfig, Settings};
+use autoscaler::api::PodAutoscaler;
 use autoscaler::stats::{ActivatorReport, StatMessage};
 use component_base::kubernetes::lease::Leadership;
 use component_base::kubernetes::{ObservedReplicas, ScaleFromZeroResult, scale_from_zero};
-use kube::ResourceExt;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
-use crate::cache::cached_target::scale::Scale;
-use crate::cache::cluster_cache::ClusterCache;
 use crate::cache::work_queue::WorkQueue;
-use crate::kubernetes::conditions::{self, INITIALIZED};
 use crate::kubernetes::events::Events;
 use crate::kubernetes::reasons::Reason;
 use crate::metrics::Metrics;
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError, TargetScale};
+use crate::scaling::workloads_at_zero::{WorkloadAtZero, WorkloadsAtZero};
 
 /// Wakes in flight at a time. The next report retries those above the bound.
 const MAX_IN_FLIGHT: usize = 1024;
@@ -51,39 +46,13 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Delay before a replica that does not lead writes. It is several times the duration of a write
 /// and its watch event, and short against the start of a pod, should the leader have crashed.
 const LEADER_HEAD_START: Duration = Duration::from_millis(100);
-/// Longest duration of one wake. A lost connection must not block the next attempt.
-const WAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest duration of one wake: more than the 30 s that an admission webhook may take.
+const WAKE_TIMEOUT: Duration = Duration::from_secs(35);
+/// Time without a response after which one more attempt begins beside the others: the connection
+/// may be lost, or a webhook slow. Only one of them writes, because all depend on the version.
+const ATTEMPT_INTERVAL: Duration = Duration::from_secs(5);
 /// Attempts to write a target that changes between read and write.
 const MAX_ATTEMPTS: u32 = 3;
-
-/// A workload that a request may scale from zero.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WorkloadAtZero {
-    pub target: ScaleTargetRef,
-    /// The replica count to write.
-    pub size: i32,
-    /// The cached scale; `None` if it has to be read.
-    pub scale: Option<Scale>,
-    /// The object of the events.
-    pub autoscaler: Arc<PodAutoscaler>,
-}
-
-/// Looks up workloads. A trait, so that tests need no watches.
-pub trait WorkloadsAtZero: Send + Sync + 'static {
-    /// Whether the workload exists.
-    fn exists(&self, key: &Key) -> bool;
-    /// The workload, if it is at zero, may be scaled to zero by Rouse, and is not paused.
-    fn at_zero(&self, key: &Key) -> Option<WorkloadAtZero>;
-}
-
-#[derive(Debug)]
-pub struct CachedWorkloads<S> {
-    /// PodAutoscalers and ServerlessServices.
-    pub cache: Arc<ClusterCache>,
-    /// Replica counts of the targets.
-    pub scales: Arc<S>,
-    pub config: watch::Receiver<Arc<AutoscalerConfig>>,
-}
 
 /// Scales workloads from zero when activators report held requests.
 #[derive(Debug)]
@@ -109,37 +78,6 @@ enum WakeError {
     Conflict,
     #[error(transparent)]
     Scale(#[from] ScaleError),
-}
-
-// === impl CachedWorkloads ===
-
-impl<S: ScaleAccess> WorkloadsAtZero for CachedWorkloads<S> {
-    fn exists(&self, key: &Key) -> bool {
-        self.cache.autoscaler_meta(key).is_some()
-    }
-
-    fn at_zero(&self, key: &Key) -> Option<WorkloadAtZero> {
-        let autoscaler = self.cache.autoscaler(key)?;
-        let target = autoscaler.spec.scale_target_ref.clone();
-        let scale = self.scales.cached(&key.namespace, &target);
-        let replicas = scale
-            .as_ref()
-            .map(|s| s.replicas)
-            .or_else(|| autoscaler.status.as_ref().and_then(|s| s.replicas));
-        let is_paused = self.cache.serverless_service(key).is_some_and(|sks| sks.spec.paused);
-        let config = self.config.borrow().clone();
-        let (settings, _) = autoscaler.spec.settings(&config, autoscaler.annotations());
-        if replicas != Some(0) || is_paused || !is_allowed(autoscaler.spec.scale_to_zero, &settings) {
-            return None;
-        }
-        Some(WorkloadAtZero { target, size: first_size(&autoscaler, &settings), scale, autoscaler })
-    }
-}
-
-/// The replica count of a wake, before there is a decision.
-pub fn first_size(autoscaler: &PodAutoscaler, settings: &Settings) -> i32 {
-    let bounds = ScaleBounds::new(settings, conditions::is_true(conditions::of(autoscaler), INITIALIZED));
-    i32::try_from(bounds.above_zero(settings.scale.activation)).unwrap_or(i32::MAX)
 }
 
 // === impl WakePath ===
@@ -263,7 +201,7 @@ impl<S: ScaleAccess, W: WorkloadsAtZero> WakePath<S, W> {
 
     /// True if a size was written.
     async fn wake(&self, key: &Key, workload: &WorkloadAtZero, received: Instant) -> bool {
-        let result = tokio::time::timeout(WAKE_TIMEOUT, self.scale_from_zero(key, workload)).await;
+        let result = tokio::time::timeout(WAKE_TIMEOUT, self.first_response(key, workload)).await;
         let result = result.unwrap_or(Err(WakeError::Timeout));
         let elapsed = tokio::time::Instant::now().into_std().saturating_duration_since(received);
         match &result {
@@ -280,6 +218,18 @@ impl<S: ScaleAccess, W: WorkloadsAtZero> WakePath<S, W> {
             }
         }
         matches!(result, Ok(true))
+    }
+
+    /// The result of the first attempt that ends.
+    async fn first_response(&self, key: &Key, workload: &WorkloadAtZero) -> Result<bool, WakeError> {
+        let mut attempts = FuturesUnordered::new();
+        loop {
+            attempts.push(self.scale_from_zero(key, workload));
+            tokio::select! {
+                Some(result) = attempts.next() => return result,
+                () = tokio::time::sleep(ATTEMPT_INTERVAL) => {}
+            }
+        }
     }
 
     /// True if the size was written, false if the target was above zero already.
@@ -337,14 +287,17 @@ fn insert_bounded<T>(map: &Mutex<HashMap<Key, T>>, key: &Key, value: T) {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use autoscaler::api::PodAutoscalerSpec;
+    use autoscaler::api::{PodAutoscalerSpec, ScaleTargetRef};
+    use autoscaler::settings::AutoscalerConfig;
     use autoscaler::stats::{SlowWake, Stat};
-    use futures::{FutureExt, StreamExt};
+    use futures::FutureExt;
     use prometheus::Registry;
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::cache::cached_target::scale::Writer;
+    use crate::cache::cached_target::scale::{Scale, Writer};
+    use crate::kubernetes::conditions::INITIALIZED;
+    use crate::scaling::workloads_at_zero::first_size;
 
     /// One target. Its writes are sent to a channel, and fail on conflicts.
     #[derive(Debug)]
@@ -510,6 +463,22 @@ pub(crate) mod tests {
         wake.receive(push("web", 1.0), now());
         assert!(wake.is_waking(&key));
         assert!(writes.try_recv().is_err());
+    }
+
+    /// An admission webhook on `/scale` may take up to 30 s.
+    #[tokio::test(start_paused = true)]
+    async fn slow_write_delays_a_wake_and_does_not_prevent_it() {
+        let (target, mut writes) = FakeTarget::new(Duration::from_secs(12));
+        let wake = wake(target, Some(workload("1")));
+        let began = tokio::time::Instant::now();
+        for _ in 0..12 {
+            wake.receive(push("web", 1.0), now());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(writes.recv().await, Some((2, Some("1".into()))));
+        assert_eq!(began.elapsed().as_secs(), 12);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(writes.try_recv().is_err(), "one write");
     }
 
     #[tokio::test(start_paused = true)]

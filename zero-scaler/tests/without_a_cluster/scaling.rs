@@ -3,6 +3,7 @@
 
 mod beside_hpa;
 mod learned_target;
+mod other_writers;
 mod schedules;
 mod unmanaged;
 mod user_written;

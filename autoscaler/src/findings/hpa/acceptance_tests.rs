@@ -195,6 +195,43 @@ fn accepts_object_metric_of_service_if_custom_metrics_are_served() {
 }
 
 #[test]
+fn reads_metric_selector_as_the_hpa_controller_does() {
+    let with_selector = |selector: Value| with(&format!("{EXTERNAL}/metric/selector"), selector);
+    let expression = |label: &str, operator: &str, values: Value| json!({"key": label, "operator": operator, "values": values});
+    for selector in [
+        json!({"matchExpressions": [expression("service", "In", json!(["web"]))]}),
+        json!({"matchLabels": {"service": "web"}, "matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}),
+    ] {
+        assert_eq!(accepted(with_selector(selector.clone())).spec.service, "web", "{selector}");
+    }
+    for selector in [
+        json!({"matchLabels": {"service": "web", "tier": "front"}}),
+        json!({"matchLabels": {"service": "web"}, "matchExpressions": [expression("tier", "In", json!(["a"]))]}),
+        json!({"matchExpressions": [expression("service", "In", json!(["web", "api"]))]}),
+    ] {
+        assert_eq!(reason(with_selector(selector.clone())), "InvalidMetricSelector", "{selector}");
+    }
+    let other = json!({"matchExpressions": [expression("queue", "In", json!(["orders"]))]});
+    assert_eq!(reason(with_selector(other)), "foreign", "a metric of another adapter");
+}
+
+#[test]
+fn object_metric_is_of_a_core_service_and_has_no_selector() {
+    let metric = |described: Value, selector: Value| {
+        let mut object = hpa();
+        let target = object["spec"]["metrics"][1]["external"]["target"].clone();
+        object["spec"]["metrics"] = json!([{"type": "Object", "object": {
+            "metric": {"name": "concurrency", "selector": selector}, "target": target, "describedObject": described}}]);
+        object
+    };
+    let of = |version: &str| json!({"apiVersion": version, "kind": "Service", "name": "web"});
+    assert_eq!(accepted(metric(of("v1"), json!({}))).spec.service, "web");
+    assert_eq!(reason(metric(of("serving.knative.dev/v1"), Value::Null)), "foreign");
+    let selector = json!({"matchLabels": {"tier": "front"}});
+    assert_eq!(reason(metric(of("v1"), selector)), "InvalidMetricSelector");
+}
+
+#[test]
 fn rejects_second_hpa_of_same_target() {
     let hpa: HorizontalPodAutoscaler = serde_json::from_value(hpa()).unwrap();
     let mut other = hpa.clone();

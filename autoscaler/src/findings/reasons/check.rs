@@ -104,9 +104,6 @@ reasons! {
         "It has size 0, its pods are labelled for the sidecar, and no HPA or PodAutoscaler names it.",
         "create the HPA (kubectl rouse init deployment/NAME --namespace NAMESPACE prints it), or kubectl \
          --namespace NAMESPACE scale deployment NAME --replicas 1";
-    PodsNotCreated: "target", "The API server rejects its pods.",
-        "correct what the message names: a ResourceQuota, a LimitRange, the level of Pod Security, a \
-         ServiceAccount, or an admission webhook; the sidecar counts for each of them";
     RolloutPaused: "target, Deployment of Rouse", "Its rollout is paused, so changes do not reach its pods.",
         "kubectl --namespace NAMESPACE rollout resume deployment/NAME";
     UnknownAnnotation: "object with annotations", "Rouse has no annotation of that name.",

@@ -89,6 +89,11 @@ reasons! {
          activator.",
         "set the Service's sessionAffinity to None, or remove its selector so that Rouse manages its \
          endpoints";
+    NotReadyPublished: "PodAutoscaler/Degraded, PodAutoscaler/ActivatorInPath, event on PodAutoscaler",
+        "publishNotReadyAddresses of a Service with a selector leads clients to pods that still start, past \
+         the activators, so requests of a wake would fail. The workload stays above zero.",
+        "set the Service's publishNotReadyAddresses to false, or remove its selector so that Rouse manages \
+         its endpoints";
 
     // The Service.
     ServiceNotReady: "PodAutoscaler/Ready", "The ServerlessService of the workload is not Ready.",
@@ -201,11 +206,15 @@ reasons! {
     ContainerStart: "PodAutoscaler/PodsCanStart", "A container cannot be created or started.",
         "see the message of the container runtime";
     Unschedulable: "PodAutoscaler/PodsCanStart", "The pods fit on no node.",
-        "add nodes, lower the requests, or correct the pod's nodeSelector, affinity or tolerations; with \
-         node autoscaling raise unschedulable-patience";
+        "add nodes, lower the requests, or correct the pod's nodeSelector, affinity or tolerations; where a \
+         new node takes more than five minutes, raise wake-timeout";
     NodeUnresponsive: "PodAutoscaler/PodsCanStart",
         "The node of the pods reports nothing about them, so another pod is started beside them.",
         "see why the node's kubelet does not respond; with maxReplicas 1 no other pod can start";
+
+    PodsNotCreated: "PodAutoscaler/PodsCanStart, target", "The API server refuses the pods.",
+        "correct what the message names: a ResourceQuota, a LimitRange, the level of Pod Security, a \
+         ServiceAccount, or an admission webhook; the sidecar counts for each of them";
 
     // The scale target.
     TargetNotFound: "PodAutoscaler/Ready", "The object that scaleTargetRef names does not exist.",
@@ -258,6 +267,10 @@ reasons! {
     ServiceMissing: "PodAutoscaler/HPAAccepted, event on HPA",
         "The metric's selector names no Service, or with metric: none the annotation service is missing.",
         "add selector: {matchLabels: {service: SERVICE}}, or the annotation service";
+    InvalidMetricSelector: "PodAutoscaler/HPAAccepted, event on HPA",
+        "The selector of the metric does not select exactly one Service: metrics of Rouse have the label \
+         service alone, and metrics of objects have none.",
+        "set the selector to {matchLabels: {service: SERVICE}} only, or remove that of a metric of type Object";
     OnlyPercentPolicies: "PodAutoscaler/HPAAccepted, event on HPA",
         "With minReplicas: 0, Percent policies alone never leave zero.",
         "add a policy of type Pods, or use minReplicas: 1 and scale-to-zero";
@@ -284,9 +297,10 @@ reasons! {
     ScaledBesideLostNode: "event on PodAutoscaler",
         "A pod more was written, because the node of all pods does not respond.", "";
     Scaled: "event on PodAutoscaler", "A size was written for a workload without HPA.", "";
-    ScaleConflict: "event on PodAutoscaler",
-        "Another controller writes the size of the target too, such as that of a ScaledObject of KEDA or of \
-         a Rollout of Argo, so each reverts the other's.",
+    ScaleConflict: "PodAutoscaler/Degraded, PodAutoscaler.status.reason, event on PodAutoscaler",
+        "Another writer has the size of the target too: an HPA beside a PodAutoscaler with scaler: Direct, \
+         which then writes from and to zero only, or an operator, a ScaledObject of KEDA or a Rollout of Argo. \
+         To one that reverts three writes in a row, Rouse leaves the size for ten minutes.",
         "delete the object that scales the target, or the HPA or PodAutoscaler; the managed fields of the \
          target name its writer";
     SlowWake: "event on PodAutoscaler",
@@ -333,6 +347,7 @@ impl From<StayReason> for Reason {
             StayReason::NotProxied => Self::NotProxied,
             StayReason::PathNotVerified => Self::NotVerified,
             StayReason::Grace => Self::GracePeriod,
+            StayReason::OtherWriter => Self::ScaleConflict,
         }
     }
 }
@@ -347,6 +362,7 @@ impl From<StartCause> for Reason {
             StartCause::ContainerStart => Self::ContainerStart,
             StartCause::Unschedulable => Self::Unschedulable,
             StartCause::NodeUnresponsive => Self::NodeUnresponsive,
+            StartCause::PodsNotCreated => Self::PodsNotCreated,
         }
     }
 }

@@ -498,6 +498,7 @@ fn every_stay_reason_has_its_own_message() {
         StayReason::NotProxied,
         StayReason::PathNotVerified,
         StayReason::Grace,
+        StayReason::OtherWriter,
     ];
     let messages: std::collections::BTreeSet<_> = all.iter().map(|reason| reason.message()).collect();
     assert_eq!(messages.len(), all.len());

@@ -53,7 +53,7 @@ fn not_created(workload: &WorkloadObjects, deployment: Option<&Deployment>) -> O
         }
     };
     let problem = format!("its pods cannot be created: {message}");
-    Some(Finding::error(workload.target_name(), CheckReason::PodsNotCreated, problem))
+    Some(Finding::error(workload.target_name(), Reason::PodsNotCreated, problem))
 }
 
 /// In Unix seconds. Controllers write events in two forms.

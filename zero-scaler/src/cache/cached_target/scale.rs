@@ -1,5 +1,7 @@
 //! The replica count of a scale target, from `/scale` or from the object itself.
 
+use std::sync::Arc;
+
 use component_base::kubernetes::ObservedReplicas;
 
 /// A target's replica count and its selector.
@@ -16,12 +18,12 @@ pub struct Scale {
 }
 
 /// The last writer of `spec.replicas`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// The zero-scaler.
     Us,
-    /// Any other field manager.
-    Other,
+    /// Another field manager, by its name.
+    Other(Arc<str>),
     /// The object has no managed field for it.
     Unknown,
 }

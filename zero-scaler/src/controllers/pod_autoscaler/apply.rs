@@ -48,6 +48,9 @@ pub(super) async fn scale(
     match written {
         Ok(Some(from)) => {
             report_size(observed, from, write, context);
+            if matches!(write.cause, WriteCause::Idle | WriteCause::Direct) {
+                context.scaling.size_conflicts.wrote(&observed.key, write.to, now());
+            }
             if is_panic && context.scaling.overrides.wrote(&observed.key, write.to, now()) {
                 report_scale_conflict(observed, context);
             }

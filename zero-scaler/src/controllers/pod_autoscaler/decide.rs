@@ -24,7 +24,7 @@ use super::observe::ObservedWorkload;
 use crate::cache::cached_target::scale::{Scale, Writer};
 use crate::cache::last_activation::{ACTIVE, is_parked_at_zero, last_activation};
 use crate::kubernetes::conditions::{self, INITIALIZED};
-use crate::scaling::wake::first_size;
+use crate::scaling::workloads_at_zero::first_size;
 
 /// Time without any activator after which workloads at zero are woken. A rolling update of a single
 /// activator takes less.
@@ -122,6 +122,11 @@ fn sequence_position(
             staying(Some(0), why, recheck)
         }
         ScaleToZeroStep::Stay { reason: why, recheck } => staying(wanted, why, recheck),
+        ScaleToZeroStep::GoInactive | ScaleToZeroStep::ProbeActivator | ScaleToZeroStep::ScaleToZero
+            if observed.is_reverted() =>
+        {
+            staying(Some(wanted.unwrap_or(bounds(observed).resting())), StayReason::OtherWriter, None)
+        }
         ScaleToZeroStep::GoInactive => proceeding(None, false),
         ScaleToZeroStep::ProbeActivator => proceeding(None, true),
         ScaleToZeroStep::ScaleToZero => {
@@ -166,7 +171,7 @@ fn is_failing_open(observed: &ObservedWorkload) -> bool {
 
 fn wake(observed: &ObservedWorkload, cause: WriteCause) -> SequencePosition {
     // The decision is on a metric on which another autoscaler does not scale.
-    let decision = observed.decision.as_ref().filter(|_| observed.autoscaler.spec.scaler != Scaler::Other);
+    let decision = observed.decision.as_ref().filter(|_| observed.scaler() != Scaler::Other);
     let decided = decision.map_or(0, |d| size_above_zero(observed, d.desired));
     let to = first_size(&observed.autoscaler, &observed.settings).max(decided);
     SequencePosition {
@@ -190,7 +195,7 @@ fn write_above_zero(observed: &ObservedWorkload, scale: &Scale) -> Option<SizeTo
         return Some(SizeToWrite { to, cause: WriteCause::UnresponsiveNode });
     }
     let decided = observed.decision.as_ref().map(|d| (size_above_zero(observed, d.desired), d.panicking));
-    match (observed.autoscaler.spec.scaler, decided) {
+    match (observed.scaler(), decided) {
         (Scaler::Direct, decided) => {
             // The bounds apply without a decision as well.
             let to =
@@ -213,7 +218,7 @@ fn write_above_zero(observed: &ObservedWorkload, scale: &Scale) -> Option<SizeTo
 fn size_beside_unresponsive_nodes(observed: &ObservedWorkload, scale: &Scale) -> Option<i32> {
     let pods = observed.pods_on_unresponsive_nodes;
     let is_lost = pods > 0 && observed.ready == 0 && signed(pods) == scale.replicas;
-    let is_ours = observed.autoscaler.spec.scaler != Scaler::Other;
+    let is_ours = observed.scaler() != Scaler::Other;
     let to = size_above_zero(observed, pods.saturating_add(1));
     (is_lost && is_ours && to > scale.replicas).then_some(to)
 }
@@ -362,7 +367,7 @@ fn size_above_zero(observed: &ObservedWorkload, size: u32) -> i32 {
 fn bounds(observed: &ObservedWorkload) -> ScaleBounds {
     let initialized = conditions::is_true(conditions::of(&observed.autoscaler), INITIALIZED);
     let bounds = ScaleBounds::new(&observed.settings, initialized);
-    match observed.autoscaler.spec.scaler {
+    match observed.scaler() {
         Scaler::Direct => bounds,
         // The HPA writes sizes from 1 to N and has no initial size.
         Scaler::Hpa | Scaler::Other => bounds.without_initial(),

@@ -38,9 +38,12 @@ pub(super) fn bad_settings(observed: &ObservedWorkload) -> impl Iterator<Item = 
     observed.bad_settings.iter().map(|error| format!("{error}; it is ignored"))
 }
 
-/// What should be changed in the workload's Service or pods.
+/// What should be changed in the workload's Service or pods, or in another writer of its size.
 pub(super) fn advice(observed: &ObservedWorkload) -> Option<(Reason, String)> {
-    service_warning(observed)
+    let conflict = observed.rival.as_ref().map(|rival| rival.problem(&observed.autoscaler));
+    conflict
+        .map(|problem| (problem.reason, problem.message()))
+        .or_else(|| service_warning(observed))
         .or_else(|| {
             let service = observed.service.as_ref().filter(|_| allowed(observed))?;
             let problem = service.fields().keeps_above_zero()?;

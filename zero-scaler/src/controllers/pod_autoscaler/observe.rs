@@ -19,6 +19,7 @@ use k8s_openapi::Resource;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 
+use super::rival::Rival;
 use crate::activators::path_probe::ProbedAddress;
 use crate::activators::path_verification::{PathError, PathVerification, VerificationRequest};
 use crate::cache::cached_target::footprint::PodFootprint;
@@ -85,6 +86,8 @@ pub(super) struct ObservedWorkload {
     pub(super) service: Option<Arc<Service>>,
     pub(super) metric: Option<Arc<CollectedMetric>>,
     pub(super) serverless_service: Option<ServerlessService>,
+    /// Another writer of the size.
+    pub(super) rival: Option<Rival>,
     /// Another workload that owns the target.
     pub(super) target_owner: Option<Key>,
     /// Why the pods of a workload that wakes do not start.
@@ -202,6 +205,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
     let sidecar_mode = sidecar_mode(wanted, sidecar.as_ref(), mode_before, || pods_with(mode_before));
     settings.apply_sidecar_mode(sidecar_mode);
     let ready = ready(&pods_with(sidecar_mode));
+    let rival = Rival::of(key, autoscaler, scale.as_ref().ok(), context);
     let mut observed = ObservedWorkload {
         key: key.clone(),
         autoscaler: autoscaler.clone(),
@@ -224,6 +228,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         pods_on_unresponsive_nodes: context.scaling.starts.pods_on_unresponsive_nodes(key),
         unusable_pod: context.scaling.starts.unusable_pod(key),
         hpa: hpa(key, autoscaler, context),
+        rival,
         target_owner: other_owner_of_target(key, autoscaler, context),
         silent_activators: silent_activators(context),
         without_activators: context.routing.activators.absent_for(now()),

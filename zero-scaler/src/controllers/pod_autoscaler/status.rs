@@ -193,7 +193,8 @@ fn pods_can_start(observed: &ObservedWorkload) -> Option<ConditionContent> {
     let failure = observed.start_failure.as_ref()?;
     let StartFailure { reason, message, pod, .. } = failure;
     let held = if failure.given_up { "refused with 503" } else { "still held" };
-    let message = format!("pod {pod}: {reason}: {message}; requests are {held}");
+    let pod = if pod.is_empty() { String::new() } else { format!("pod {pod}: ") };
+    let message = format!("{pod}{reason}: {message}; requests are {held}");
     Some(ConditionContent::no(failure.cause.into(), message))
 }
 

@@ -28,6 +28,8 @@ pub struct WatchedPods {
     pub patience: StartPatience,
     /// Whether they need a sidecar.
     pub sidecar: SidecarMode,
+    /// Why the API server refuses them, if it does.
+    pub refused: Option<String>,
 }
 
 /// Why a workload has no ready endpoint.
@@ -184,6 +186,9 @@ impl StartProblemFinder {
                 PodReadiness::Ended => {}
             }
         }
+        if let Some(refused) = self.expected.refused.clone().filter(|_| starting.is_empty()) {
+            starting.push(StartingPod { refused: Some(refused), ..StartingPod::default() });
+        }
         // Starting pods may be replacements that have a sidecar.
         match unusable.filter(|_| starting.is_empty()) {
             Some(pod) => Some(StartProblem::Unusable(pod)),
@@ -269,6 +274,7 @@ mod tests {
                 selected: Selector::parse_labels("app=web,track=stable"),
                 patience: PATIENCE,
                 sidecar: SidecarMode::Required,
+                refused: None,
             };
             let finder =
                 StartProblemFinder::new(expected, reported.map(StartProblem::Failure), Arc::default());

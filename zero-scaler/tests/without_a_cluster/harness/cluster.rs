@@ -227,6 +227,11 @@ impl Cluster {
         events.into_iter().map(|(_, event)| event).collect()
     }
 
+    /// Adds a Deployment of this name beside the target.
+    pub(crate) fn copy_of_deployment(&self, name: &str) {
+        self.api.put(&format!("/apis/apps/v1/namespaces/shop/deployments/{name}"), deployment(1));
+    }
+
     /// Replaces the target by a custom resource whose kind the zero-scaler does not watch.
     pub(crate) fn scale_a_gadget(&self) {
         self.api.remove(DEPLOYMENT);

@@ -98,3 +98,19 @@ async fn custom_resource_goes_to_zero_and_back() {
     assert_eq!(scenario.cluster.observed().sizes, [1, 0, 2]);
     assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
 }
+
+/// The HPA controller ignores the version of scaleTargetRef.
+#[tokio::test(start_paused = true)]
+async fn target_in_a_version_that_is_not_served_goes_to_zero_and_back() {
+    for (kind, version) in [("Deployment", "apps/v1beta1"), ("Gadget", "example.com/v1alpha1")] {
+        let mut scenario = Scenario::new(1);
+        if kind == "Gadget" {
+            scenario.cluster.scale_a_gadget();
+            scenario.cluster.discover_gadgets(&["scale", "status"]);
+        }
+        scenario.cluster.edit(HPA, |hpa| hpa["spec"]["scaleTargetRef"]["apiVersion"] = version.into());
+        scenario.full_cycle().await;
+        assert_eq!(scenario.cluster.observed().sizes, [1, 0, 2], "{version}");
+        assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
+    }
+}

@@ -120,6 +120,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
         ready: u32::try_from(replicas).unwrap(),
         service: None,
         metric: None,
+        rival: None,
         target_owner: None,
         start_failure: None,
         pods_on_unresponsive_nodes: 0,

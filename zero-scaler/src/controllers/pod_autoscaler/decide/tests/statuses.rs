@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn pauses_on_zero_of_other_writer_and_reverts_own_zero() {
     let mut observed = ObservedWorkload {
-        scale: scale(0, Writer::Other),
+        scale: scale(0, Writer::Other("kubectl".into())),
         ..observed(0, &[at("Active", "True", "PodsReady", 60)])
     };
     observed.ready = 0;
@@ -95,8 +95,12 @@ fn status_is_stable_without_changes() {
 
 #[test]
 fn initial_scale_zero_is_initialized_at_once() {
-    let mut new =
-        ObservedWorkload { decision: None, ready: 0, scale: scale(0, Writer::Other), ..observed(0, &[]) };
+    let mut new = ObservedWorkload {
+        decision: None,
+        ready: 0,
+        scale: scale(0, Writer::Other("kubectl".into())),
+        ..observed(0, &[])
+    };
     new.autoscaler.status = None;
     let result = |observed: &ObservedWorkload| {
         let plan = decide(observed, None);
