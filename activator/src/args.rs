@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use autoscaler::contract::{ADMIN_PORT, SLOTS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
 use autoscaler::routing::proximity::Location;
-use autoscaler::settings::parse_duration;
+use autoscaler::settings::{DEFAULT_WAKE_TIMEOUT, parse_duration};
 use clap::Parser;
 use proxy::health_checks;
 use proxy::server::IDLE_TIMEOUT;
@@ -175,7 +175,7 @@ impl Default for Limits {
         Self {
             queue_depth: 10_000,
             memory_budget: None,
-            wake_timeout: Duration::from_secs(60),
+            wake_timeout: DEFAULT_WAKE_TIMEOUT,
             longest_wake_timeout: Duration::from_secs(3600),
             waiting_page_after: Duration::from_secs(2),
             slow_wake: Duration::from_secs(10),

@@ -90,7 +90,7 @@ pub struct Workload {
     /// What is observed of each of its pods; `None` if nothing is.
     pub observation: Option<Observation>,
     /// Why its pods do not start, if the zero-scaler has found a cause.
-    pub start_failure: Option<StartFailure>,
+    pub start_failure: Option<Arc<StartFailure>>,
     /// The object that the fallback waker may scale.
     pub wake_target: Option<ScaleTargetRef>,
     /// The ports on which its requests arrive.
@@ -120,9 +120,12 @@ pub struct LeasedPort {
 }
 
 /// What keeps the pods of a workload from starting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartFailure {
     pub cause: StartCause,
+    /// What the pods wait for, in the words of Kubernetes: a node, a taint, a quota. `None` for
+    /// other causes, whose messages name images and Secrets that clients may not read.
+    pub awaited: Option<Arc<str>>,
     /// Whether requests should no longer be held.
     pub given_up: bool,
 }

@@ -202,12 +202,12 @@ async fn response_names_cause_when_pods_cannot_start() {
     let harness = Harness::start().await;
     let held = harness.get("/");
     harness.until_held(1).await;
-    let failure = |given_up| StartFailure { cause: StartCause::ImagePull, given_up };
-    harness.adapt(|workload| workload.start_failure = Some(failure(false))).await;
+    let failure = |given_up| StartFailure { cause: StartCause::ImagePull, awaited: None, given_up };
+    harness.adapt(|workload| workload.start_failure = Some(failure(false).into())).await;
     let also_held = harness.get("/");
     harness.until_held(2).await;
 
-    harness.adapt(|workload| workload.start_failure = Some(failure(true))).await;
+    harness.adapt(|workload| workload.start_failure = Some(failure(true).into())).await;
     for request in [held, also_held, harness.get("/")] {
         let answer = within("answer", request).await.unwrap();
         assert_eq!((answer.status(), answer.header("retry-after")), (503, "10"));
@@ -225,10 +225,16 @@ async fn response_names_cause_when_pods_cannot_start() {
 #[tokio::test]
 async fn timeout_names_start_failure_that_is_not_given_up() {
     let limits = Limits { wake_timeout: Duration::from_millis(30), ..LIMITS };
-    let failure = StartFailure { cause: StartCause::Unschedulable, given_up: false };
-    let harness = Harness::with(limits, |workload| workload.start_failure = Some(failure)).await;
+    let failure = StartFailure {
+        cause: StartCause::Unschedulable,
+        awaited: Some("0/3 nodes are available: 3 node(s) had untolerated taint {gpu: true}".into()),
+        given_up: false,
+    };
+    let harness = Harness::with(limits, |workload| workload.start_failure = Some(failure.into())).await;
     let answer = within("answer", harness.get("/")).await.unwrap();
     assert_eq!((answer.status(), &answer.problem()["cause"]), (503, &"Unschedulable".into()));
+    let detail = answer.problem()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.ends_with("untolerated taint {gpu: true}"), "{detail}");
 }
 
 #[tokio::test]

@@ -3,11 +3,12 @@
 //! Input: the settings of the workload, and whether it has a usable pod. Output: rejections of the
 //! requests that arrive, and of those that wait when the state changes.
 
-use autoscaler::scaling::pod_start::StartCause;
+use std::sync::Arc;
+
 use tokio::sync::watch;
 
 use crate::queue::rejection::Rejection;
-use crate::workloads::Workload;
+use crate::workloads::{StartFailure, Workload};
 
 /// Admits requests of one workload to its queue.
 #[derive(Debug)]
@@ -16,11 +17,11 @@ pub struct AdmissionGate {
 }
 
 /// Whether requests may wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Admission {
     Open,
     Paused,
-    CannotStart(StartCause),
+    CannotStart(Arc<StartFailure>),
     Deleted,
 }
 
@@ -49,7 +50,11 @@ impl AdmissionGate {
     pub(super) fn update(&self, has_usable_pod: bool, workload: &Workload) {
         let now = if has_usable_pod { Admission::Open } else { Admission::without_pods(workload) };
         self.state.send_if_modified(|admission| {
-            *admission != Admission::Deleted && std::mem::replace(admission, now) != now
+            let is_new = *admission != Admission::Deleted && *admission != now;
+            if is_new {
+                *admission = now;
+            }
+            is_new
         });
     }
 
@@ -69,18 +74,18 @@ impl Default for AdmissionGate {
 
 impl Admission {
     fn without_pods(workload: &Workload) -> Self {
-        match workload.start_failure {
+        match &workload.start_failure {
             _ if workload.paused => Self::Paused,
-            Some(failure) if failure.given_up => Self::CannotStart(failure.cause),
+            Some(failure) if failure.given_up => Self::CannotStart(failure.clone()),
             _ => Self::Open,
         }
     }
 
-    fn rejection(self) -> Option<Rejection> {
+    fn rejection(&self) -> Option<Rejection> {
         match self {
             Self::Open => None,
             Self::Paused => Some(Rejection::Paused),
-            Self::CannotStart(cause) => Some(Rejection::CannotStart { cause }),
+            Self::CannotStart(failure) => Some(Rejection::CannotStart { failure: failure.clone() }),
             Self::Deleted => Some(Rejection::WorkloadDeleted),
         }
     }

@@ -1,11 +1,12 @@
 //! Why a request is not served, before any pod has seen it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::scaling::pod_start::StartCause;
+use crate::workloads::StartFailure;
 
 /// Why a request is not held, or no longer. The text is the `detail` of the error response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The workload's own queue is full.
     #[error("the workload's queue is full: {bound} requests are waiting for a pod")]
@@ -29,10 +30,13 @@ pub enum Rejection {
     #[error("the workload is paused: it was scaled to zero by hand; requests get 503 until it is scaled up")]
     Paused,
     /// The pods fail to start, and the zero-scaler has given up waiting for them.
-    #[error("the workload's pods cannot start: {}", .cause.as_str())]
+    #[error(
+        "the workload's pods cannot start: {}{}", .failure.cause.as_str(),
+        .failure.awaited.as_deref().map(|awaited| format!(": {awaited}")).unwrap_or_default()
+    )]
     CannotStart {
         /// What keeps them from starting.
-        cause: StartCause,
+        failure: Arc<StartFailure>,
     },
     #[error("the workload was deleted")]
     WorkloadDeleted,

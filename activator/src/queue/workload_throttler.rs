@@ -246,9 +246,9 @@ impl WorkloadThrottler {
 
     /// Includes the cause if pods fail to start and the zero-scaler has not given up yet.
     fn timed_out(&self) -> Rejection {
-        match self.settings().start_failure {
+        match &self.settings().start_failure {
             Some(failure) if !self.pods.queue().with_pods(|pods| pods.has_usable()) => {
-                Rejection::CannotStart { cause: failure.cause }
+                Rejection::CannotStart { failure: failure.clone() }
             }
             _ => Rejection::WakeTimeout { after: self.wake_timeout() },
         }

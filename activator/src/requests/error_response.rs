@@ -53,12 +53,10 @@ pub fn respond(error: &RequestError, workload: &Key) -> Response<Full<Bytes>> {
         "reason": problem.reason,
         "workload": workload.to_string(),
     });
-    // The message of Kubernetes is in the PodAutoscaler's status; clients may not be allowed to
-    // read that.
-    if let (RequestError::Rejected(Rejection::CannotStart { cause }), Some(body)) =
+    if let (RequestError::Rejected(Rejection::CannotStart { failure }), Some(body)) =
         (error, body.as_object_mut())
     {
-        body.insert("cause".to_owned(), cause.as_str().into());
+        body.insert("cause".to_owned(), failure.cause.as_str().into());
     }
     let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
     *response.status_mut() = problem.status;

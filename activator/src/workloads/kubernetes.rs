@@ -173,13 +173,17 @@ fn workload(service: &ServerlessService) -> Workload {
         no_wake: spec.no_wake.as_ref().and_then(|spec| no_wake(service, spec)),
         waiting_page: spec.waiting_page,
         observation: spec.observation.map(observation),
-        start_failure: status
-            .and_then(|status| status.start_failure.as_ref())
-            .map(|failure| StartFailure { cause: failure.cause, given_up: failure.given_up }),
+        start_failure: status.and_then(|status| status.start_failure.as_ref()).map(start_failure),
         wake_target: spec.wake_target.clone(),
         serving: status.and_then(|status| status.mode) == Some(SksMode::Serve),
         ports: leases.map(|lease| leased_port(lease, spec.sidecar)).collect(),
     }
+}
+
+fn start_failure(failure: &autoscaler::api::StartFailure) -> Arc<StartFailure> {
+    let message = Some(failure.message.as_str()).filter(|message| !message.is_empty());
+    let awaited = message.filter(|_| failure.cause.awaits_capacity()).map(Arc::from);
+    Arc::new(StartFailure { cause: failure.cause, awaited, given_up: failure.given_up })
 }
 
 fn leased_port(lease: &PortLease, sidecar: SidecarMode) -> LeasedPort {

@@ -151,8 +151,8 @@ async fn failed_retry_shows_whether_the_page_should_stay() {
     let harness = start(Limits { wake_timeout: Duration::from_millis(100), ..LIMITS }).await;
     let timed_out = within("answer", retry(&harness)).await.unwrap();
     assert_eq!((timed_out.status(), timed_out.header("rouse-waiting-page")), (504, "retry"));
-    let failure = StartFailure { cause: StartCause::ImagePull, given_up: true };
-    harness.adapt(|workload| workload.start_failure = Some(failure)).await;
+    let failure = StartFailure { cause: StartCause::ImagePull, awaited: None, given_up: true };
+    harness.adapt(|workload| workload.start_failure = Some(failure.into())).await;
     eventually("pods cannot start", || async {
         let failed = within("answer", retry(&harness)).await.unwrap();
         assert_eq!(failed.header("rouse-waiting-page"), "retry");

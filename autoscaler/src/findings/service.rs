@@ -26,6 +26,8 @@ pub struct ServiceFields<'a> {
     pub session_affinity: Option<&'a str>,
     /// `Local`, `Cluster`, or absent.
     pub internal_traffic_policy: Option<&'a str>,
+    /// Whether Kubernetes publishes pods that are not ready.
+    pub publishes_not_ready: bool,
     /// All ports.
     pub ports: &'a [ServicePort],
 }
@@ -44,6 +46,7 @@ impl<'a> ServiceFields<'a> {
             selector: spec.selector.as_ref(),
             session_affinity: spec.session_affinity.as_deref(),
             internal_traffic_policy: spec.internal_traffic_policy.as_deref(),
+            publishes_not_ready: spec.publish_not_ready_addresses == Some(true),
             ports: spec.ports.as_deref().unwrap_or_default(),
         }
     }
@@ -55,7 +58,12 @@ impl<'a> ServiceFields<'a> {
 
     /// The TCP ports.
     pub fn tcp_ports(&self) -> impl Iterator<Item = &'a ServicePort> + use<'a> {
-        self.ports.iter().filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"))
+        self.ports.iter().filter(|port| is_tcp(port))
+    }
+
+    /// The ports of other protocols, UDP and SCTP, which lead straight to pods.
+    pub fn direct_ports(&self) -> impl Iterator<Item = &'a ServicePort> + use<'a> {
+        self.ports.iter().filter(|port| !is_tcp(port))
     }
 
     /// Why no activator can serve the Service.
@@ -101,6 +109,11 @@ impl<'a> ServiceFields<'a> {
                            which may have no activator, so the workload stays above zero";
             return Some(Problem::with_usual_fix(Reason::InternalTrafficPolicyLocal, problem));
         }
+        if self.publishes_not_ready && !self.is_managed() {
+            let problem = "publishNotReadyAddresses leads clients to pods that are not ready, so requests of a \
+                           wake would fail, and the workload stays above zero";
+            return Some(Problem::with_usual_fix(Reason::NotReadyPublished, problem));
+        }
         // In Proxy mode, endpoints that Rouse manages contain no pod that a client could be pinned
         // to.
         (self.session_affinity == Some("ClientIP") && !self.is_managed()).then(|| {
@@ -109,6 +122,10 @@ impl<'a> ServiceFields<'a> {
             Problem::with_usual_fix(Reason::SessionAffinity, problem)
         })
     }
+}
+
+fn is_tcp(port: &ServicePort) -> bool {
+    port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP")
 }
 
 /// Ports that lead past the sidecars, or that have another target and lead there all the same.
@@ -163,5 +180,8 @@ mod tests {
             None,
             "Rouse manages the endpoints of a Service without selector"
         );
+        let published = json!({"selector": {"app": "web"}, "publishNotReadyAddresses": true});
+        assert_eq!(reason(&published), Some("NotReadyPublished"));
+        assert_eq!(reason(&json!({"publishNotReadyAddresses": true})), None);
     }
 }

@@ -55,6 +55,8 @@ pub struct ServiceSpec {
     pub internal_traffic_policy: Option<String>,
     /// `Local`, or absent.
     pub external_traffic_policy: Option<String>,
+    /// Whether Kubernetes publishes pods that are not ready.
+    pub publish_not_ready_addresses: Option<bool>,
     /// Which endpoints clients prefer.
     pub traffic_distribution: Option<String>,
     pub ports: Option<Vec<ServicePort>>,
@@ -80,6 +82,7 @@ impl Service {
             selector: spec.selector.as_ref(),
             session_affinity: spec.session_affinity.as_deref(),
             internal_traffic_policy: spec.internal_traffic_policy.as_deref(),
+            publishes_not_ready: spec.publish_not_ready_addresses == Some(true),
             ports: spec.ports.as_deref().unwrap_or_default(),
         }
     }

@@ -1,6 +1,8 @@
 //! The ports of a private Service, which selects the pods of a managed Service.
 //!
-//! Of pods with a sidecar one port is enough: the sidecar's, by its name, so that Kubernetes
+//! Ports of other protocols than TCP lead straight to the app, with a sidecar or without.
+//!
+//! Of pods with a sidecar one TCP port is enough: the sidecar's, by its name, so that Kubernetes
 //! resolves the number that each pod has. Of pods without one, the private Service has each TCP
 //! port of the public Service, so that Kubernetes resolves a named target port for each pod, and
 //! the port of a sidecar: the slices then show which pods have one all the same, as they do before
@@ -22,25 +24,32 @@ use crate::pods::target_port::{TargetPort, tcp_ports};
 const ONLY_PORT: &str = "http";
 /// Name of the sidecar's port beside ports of the app.
 const SIDECAR_PORT: &str = "rouse-sidecar";
+const TCP: &str = "TCP";
 /// Name of a port of the app, before the Service port's number.
 const APP_PORT: &str = "rouse-";
 
 /// The ports of the private Service of `service`, ordered by number.
 pub(crate) fn private_ports(service: &Service, sidecar: SidecarMode) -> Vec<Value> {
+    let to_sidecar = IntOrString::String(QUEUE_PROXY.to_owned());
+    let mut ports: Vec<(i32, Value)> = service.fields().direct_ports().map(of_app).collect();
     if sidecar.is_required() {
-        return vec![port(ONLY_PORT, QUEUE_PROXY_PORT.into(), &IntOrString::String(QUEUE_PROXY.to_owned()))];
+        let number = i32::from(QUEUE_PROXY_PORT);
+        ports.push((number, port(ONLY_PORT, number, TCP, &to_sidecar)));
+    } else {
+        let taken: BTreeSet<i32> = tcp_ports(service).map(|port| port.port).collect();
+        let free = (i32::from(QUEUE_PROXY_PORT)..).find(|number| !taken.contains(number));
+        ports.extend(tcp_ports(service).map(of_app));
+        ports.extend(free.map(|number| (number, port(SIDECAR_PORT, number, TCP, &to_sidecar))));
     }
-    let taken: BTreeSet<i32> = tcp_ports(service).map(|port| port.port).collect();
-    let free = (i32::from(QUEUE_PROXY_PORT)..).find(|number| !taken.contains(number));
-    let sidecar = IntOrString::String(QUEUE_PROXY.to_owned());
-    let app = tcp_ports(service).map(|of_app| {
-        let target = of_app.target_port.clone().unwrap_or(IntOrString::Int(of_app.port));
-        (of_app.port, port(&app_port_name(of_app), of_app.port, &target))
-    });
-    let mut ports: Vec<_> =
-        app.chain(free.map(|number| (number, port(SIDECAR_PORT, number, &sidecar)))).collect();
     ports.sort_by_key(|(number, _)| *number);
     ports.into_iter().map(|(_, port)| port).collect()
+}
+
+/// A port that leads to the app's own.
+fn of_app(public: &ServicePort) -> (i32, Value) {
+    let target = public.target_port.clone().unwrap_or(IntOrString::Int(public.port));
+    let protocol = public.protocol.as_deref().unwrap_or(TCP);
+    (public.port, port(&app_port_name(public), public.port, protocol, &target))
 }
 
 /// The number of a Service port's target on a pod without sidecar, given the ports of its slice;
@@ -69,12 +78,16 @@ pub(crate) fn is_of_pods_without_sidecar(port: &EndpointPort) -> bool {
     port.name.as_deref().is_some_and(|name| name.starts_with(APP_PORT))
 }
 
+/// One number may be a port of several protocols.
 fn app_port_name(port: &ServicePort) -> String {
-    format!("{APP_PORT}{}", port.port)
+    match port.protocol.as_deref() {
+        None | Some(TCP) => format!("{APP_PORT}{}", port.port),
+        Some(other) => format!("{APP_PORT}{}-{}", other.to_lowercase(), port.port),
+    }
 }
 
-fn port(name: &str, number: i32, target: &IntOrString) -> Value {
-    json!({"name": name, "port": number, "protocol": "TCP", "targetPort": target})
+fn port(name: &str, number: i32, protocol: &str, target: &IntOrString) -> Value {
+    json!({"name": name, "port": number, "protocol": protocol, "targetPort": target})
 }
 
 #[cfg(test)]
@@ -96,18 +109,22 @@ mod tests {
         let required = private_ports(&service, SidecarMode::Required);
         assert_eq!(
             required,
-            [json!({"name": "http", "port": 8012, "protocol": "TCP", "targetPort": "queue-proxy"})]
+            [
+                json!({"name": "rouse-udp-53", "port": 53, "protocol": "UDP", "targetPort": 53}),
+                json!({"name": "http", "port": 8012, "protocol": "TCP", "targetPort": "queue-proxy"}),
+            ]
         );
         let ports = private_ports(&service, SidecarMode::None);
         let fields: Vec<_> = ports.iter().map(|p| (p["name"].clone(), p["targetPort"].clone())).collect();
         let expected = [
+            (json!("rouse-udp-53"), json!(53)),
             (json!("rouse-80"), json!("web")),
             (json!("rouse-90"), json!(90)),
             (json!("rouse-8012"), json!(9000)),
             (json!("rouse-sidecar"), json!("queue-proxy")),
         ];
         assert_eq!(fields, expected);
-        assert_eq!(ports[3]["port"], 8013, "8012 is the user's");
+        assert_eq!(ports[4]["port"], 8013, "8012 is the user's");
     }
 
     #[test]

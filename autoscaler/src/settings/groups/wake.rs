@@ -36,15 +36,19 @@ const START_PATIENCE: Setting<Duration> = Setting {
            database.",
 };
 
+/// How long requests wait for a pod, and pods for a node. Node autoscalers make a node within one to
+/// four minutes.
+pub const DEFAULT_WAKE_TIMEOUT: Duration = Duration::from_secs(300);
+
 const UNSCHEDULABLE_PATIENCE: Setting<Duration> = Setting {
     key: entry("unschedulable-patience", &WITHIN_AN_HOUR),
     annotation: entry("unschedulable-patience", &WITHIN_AN_HOUR),
-    // About the time that a new node takes. Requests that wait for a node also need a longer wake
-    // timeout.
-    default: Duration::from_secs(60),
-    meaning: "start-patience for pods that fit on no node or are on one that does not respond; longer, \
-              because a new node may be starting.",
-    when: "Set it where nodes are made on demand, to more than that takes.",
+    default: DEFAULT_WAKE_TIMEOUT,
+    meaning: "start-patience for pods that wait for capacity: a node, a quota, or a node that does not \
+              respond. A workload's wake-timeout replaces it; without wake-timeout, requests are held \
+              as long where it is longer than 5m.",
+    when: "Set it to less where no node is made on demand and clients should get 503 sooner, to more \
+           where a node takes longer.",
 };
 
 const TIMEOUT: Setting<Option<Duration>> = Setting {
@@ -61,8 +65,9 @@ const TIMEOUT: Setting<Option<Duration>> = Setting {
         },
     ),
     default: None,
-    meaning: "How long activators hold a request for a pod. Default: 60s.",
-    when: "Set it to more than the app's slowest start, if that is above a minute.",
+    meaning: "How long activators hold a request for a pod. Default: 5m, or unschedulable-patience if that \
+              is longer.",
+    when: "Set it to more than the slowest start, a new node included, if that is above five minutes.",
 };
 
 const QUEUE_DEPTH: Setting<Option<u32>> = Setting {
@@ -136,16 +141,24 @@ pub struct WakeSettings {
 
 impl WakeSettings {
     pub(in crate::settings) fn read(reader: &mut SettingReader<'_>, cluster: Option<&Self>) -> Self {
-        let unschedulable = cluster.map(|it| it.unschedulable_patience);
+        let timeout = reader.read(&TIMEOUT, None);
+        let unschedulable = timeout.or(cluster.map(|it| it.unschedulable_patience));
         Self {
             progress_deadline: reader.read(&PROGRESS_DEADLINE, None),
             start_patience: reader.read(&START_PATIENCE, cluster.map(|it| it.start_patience)),
             unschedulable_patience: reader.read(&UNSCHEDULABLE_PATIENCE, unschedulable),
-            timeout: reader.read(&TIMEOUT, None),
+            timeout,
             queue_depth: reader.read(&QUEUE_DEPTH, None),
             no_wake: reader.read(&NO_WAKE, None),
             no_wake_response: reader.read(&NO_WAKE_RESPONSE, None),
             waiting_page: reader.read(&WAITING_PAGE, None),
         }
+    }
+
+    /// How long activators hold a request, if not for their default: no shorter than pods may wait
+    /// for a node, unless the workload has a timeout.
+    pub fn hold_timeout(&self) -> Option<Duration> {
+        let patience = Some(self.unschedulable_patience).filter(|patience| *patience > DEFAULT_WAKE_TIMEOUT);
+        self.timeout.or(patience)
     }
 }

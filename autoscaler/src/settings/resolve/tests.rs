@@ -382,3 +382,19 @@ proptest! {
         prop_assert!(!errors.is_empty() || kept(sizes.max, settings.scale.max));
     }
 }
+
+/// A request that waits for a node must not be answered before the node may be there.
+#[test]
+fn wake_timeout_and_unschedulable_patience_follow_each_other() {
+    let resolved = |annotations: &[(&str, &str)]| {
+        let wake = accepted(annotations).wake;
+        (wake.unschedulable_patience.as_secs(), wake.hold_timeout().map(|timeout| timeout.as_secs()))
+    };
+    assert_eq!(resolved(&[]), (300, None), "the activators' default is the same");
+    assert_eq!(resolved(&[("wake-timeout", "10m")]), (600, Some(600)));
+    assert_eq!(resolved(&[("wake-timeout", "20s")]), (20, Some(20)));
+    assert_eq!(resolved(&[("unschedulable-patience", "10m")]), (600, Some(600)));
+    assert_eq!(resolved(&[("unschedulable-patience", "30s")]), (30, None));
+    let both = [("wake-timeout", "20s"), ("unschedulable-patience", "10m")];
+    assert_eq!(resolved(&both), (600, Some(20)));
+}

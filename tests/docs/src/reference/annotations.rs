@@ -57,8 +57,8 @@ const NOTES: &str = "
 Notes:
 
 - `wake-timeout`: clients must wait as long.
-- `unschedulable-patience`: where nodes are made on demand, set it and `wake-timeout` to longer than
-  that takes. See [when no pod can start](../concepts.md#when-no-pod-can-start).
+- `unschedulable-patience`: it follows `wake-timeout`, so one of the two is enough. See [when no pod
+  can start](../concepts.md#when-no-pod-can-start).
 - `initial-scale`: with an HPA it is the size of a new workload's first wake. [Without an
   HPA](../howto/without-an-hpa.md) it is also the size that the workload is brought to first.
 - `scale-down-delay`: for a load that varies around a whole number of pods. The HPA needs no

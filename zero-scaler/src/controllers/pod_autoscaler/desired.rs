@@ -68,7 +68,7 @@ pub(super) fn serverless_service(
         container_concurrency: autoscaler.spec.container_concurrency,
         sidecar,
         paused: plan.paused,
-        wake_timeout_seconds: settings.wake.timeout.map(seconds),
+        wake_timeout_seconds: settings.wake.hold_timeout().map(seconds),
         wake_queue_depth: settings.wake.queue_depth,
         no_wake: NoWakeSpec::of_settings(settings),
         waiting_page: settings.wake.waiting_page,

@@ -154,11 +154,11 @@ fn value<'a>(object: &'a Value, part: &str) -> Option<&'a Value> {
     object.pointer(part).filter(|value| !value.is_null())
 }
 
-/// A copy with its ports ordered by number: server-side apply merges them in any order.
+/// A copy with its ports ordered by number and name: server-side apply merges them in any order.
 fn ordered(spec: &Value) -> Value {
     let mut spec = spec.clone();
     if let Some(ports) = spec.get_mut("ports").and_then(Value::as_array_mut) {
-        ports.sort_by_key(|port| port["port"].as_i64());
+        ports.sort_by_key(|port| (port["port"].as_i64(), port["name"].to_string()));
     }
     spec
 }
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn ports_of_private_service_may_have_any_order() {
         let service = |ports: [u16; 2]| {
-            let ports = ports.map(|port| json!({"port": port}));
+            let ports = ports.map(|port| json!({"name": port.to_string(), "port": port}));
             json!({"metadata": {"name": "web-private"}, "spec": {"ports": ports}})
         };
         assert!(is_as_private(&service([80, 81]), &service([81, 80])));

@@ -4,6 +4,9 @@
 //! One slice for each address family, so that a change of mode is one write, which every node sees
 //! as a whole. Only more than a thousand endpoints, the API's limit, need a second slice, and pods
 //! that have different numbers for a named port, which the sidecar's is.
+//!
+//! Ports of other protocols than TCP are in slices of their own, which lead to the pods in both
+//! modes: no activator serves them, and without these slices they would have no endpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +88,30 @@ fn last_resort(observed: &ObservedService) -> (Vec<PodEndpoint>, Vec<PortLease>)
 
 /// The desired slices. Others of ours are deleted.
 pub(super) fn slices(observed: &ObservedService, path: &ServingPath) -> Vec<EndpointSlice> {
-    families(&observed.service).iter().flat_map(|family| of_family(observed, path, family)).collect()
+    let families = families(&observed.service);
+    let routed = families.iter().flat_map(|family| of_family(observed, path, family));
+    routed.chain(families.iter().flat_map(|family| direct_slices(observed, family))).collect()
+}
+
+/// The pods of a managed Service at its ports of other protocols than TCP.
+fn direct_slices(observed: &ObservedService, family: &str) -> Vec<EndpointSlice> {
+    let ports: Vec<ServicePort> = observed.service.fields().direct_ports().cloned().collect();
+    if ports.is_empty() || !observed.managed {
+        return Vec::new();
+    }
+    let on_pod = |slice: &[EndpointPort]| {
+        let port = |port: &ServicePort| {
+            let name = port.name.clone().unwrap_or_default();
+            let number = number_on_pod(port, slice)?;
+            Some(EndpointPort {
+                protocol: port.protocol.clone(),
+                ..endpoint_port(name, number, port.app_protocol.clone())
+            })
+        };
+        ports.iter().filter_map(port).collect()
+    };
+    let groups = pod_groups(observed, family, on_pod);
+    slices_of_groups(observed, &format!("rouse-direct-{}", family.to_lowercase()), family, groups)
 }
 
 fn of_family(observed: &ObservedService, path: &ServingPath, family: &str) -> Vec<EndpointSlice> {
@@ -101,36 +127,45 @@ fn of_family(observed: &ObservedService, path: &ServingPath, family: &str) -> Ve
     } else if !observed.managed {
         Vec::new()
     } else {
-        pod_groups(observed, family)
+        pod_groups(observed, family, |slice| pod_ports(observed, slice))
     };
-    slices_of_groups(observed, family, groups)
+    slices_of_groups(observed, &format!("rouse-{}", family.to_lowercase()), family, groups)
 }
 
 /// The pods by the numbers of their ports. The first group has a ready pod if there is one: slices
 /// are written in their order, and the Service has a ready endpoint after each write.
-fn pod_groups(observed: &ObservedService, family: &str) -> Vec<PortGroup> {
+fn pod_groups(
+    observed: &ObservedService,
+    family: &str,
+    ports_on: impl Fn(&[EndpointPort]) -> Vec<EndpointPort>,
+) -> Vec<PortGroup> {
     let mut groups: Vec<PortGroup> = Vec::new();
     for pod in observed.pods.iter().filter(|pod| pod.family == family) {
-        let (ports, endpoint) = (pod_ports(observed, &pod.ports), pod.endpoint.clone());
+        let (ports, endpoint) = (ports_on(&pod.ports), pod.endpoint.clone());
         match groups.iter_mut().find(|(of_group, _)| *of_group == ports) {
             Some((_, endpoints)) => endpoints.push(endpoint),
             None => groups.push((ports, vec![endpoint])),
         }
     }
     if groups.is_empty() {
-        groups.push((pod_ports(observed, &[]), Vec::new()));
+        groups.push((ports_on(&[]), Vec::new()));
     }
     groups.sort_by_key(|(_, endpoints)| !endpoints.iter().any(is_ready));
     groups
 }
 
-fn slices_of_groups(observed: &ObservedService, family: &str, groups: Vec<PortGroup>) -> Vec<EndpointSlice> {
+fn slices_of_groups(
+    observed: &ObservedService,
+    suffix: &str,
+    family: &str,
+    groups: Vec<PortGroup>,
+) -> Vec<EndpointSlice> {
     let chunks = groups.into_iter().flat_map(|(ports, endpoints)| {
         chunked(endpoints).into_iter().map(move |endpoints| (ports.clone(), endpoints))
     });
     let name = |i| match i {
-        0 => format!("{}-rouse-{}", observed.sks.spec.service, family.to_lowercase()),
-        i => format!("{}-rouse-{}-{i}", observed.sks.spec.service, family.to_lowercase()),
+        0 => format!("{}-{suffix}", observed.sks.spec.service),
+        i => format!("{}-{suffix}-{i}", observed.sks.spec.service),
     };
     chunks
         .enumerate()

@@ -95,6 +95,34 @@ fn managed_service_routes_to_activators_on_leased_ports() {
     );
 }
 
+/// Without them, UDP beside TCP has no endpoint as soon as Rouse manages the Service.
+#[test]
+fn ports_of_other_protocols_lead_to_pods_in_both_modes() {
+    let pod = PodEndpoint {
+        ports: serde_json::from_value::<Vec<EndpointPort>>(json!([
+            {"name": "http", "port": 8012}, {"name": "rouse-udp-53", "port": 5353}]))
+        .unwrap()
+        .into(),
+        ..endpoint("10.1.0.1", true)
+    };
+    for (mode, tcp) in [("Proxy", vec!["10.2.0.1"]), ("Serve", vec!["10.1.0.1"])] {
+        let mut observed = observed(mode, true, std::slice::from_ref(&pod));
+        let udp = json!({"name": "dns", "port": 53, "protocol": "UDP", "targetPort": "dns"});
+        let ports = Arc::make_mut(&mut observed.service).spec.as_mut().unwrap().ports.as_mut().unwrap();
+        ports.push(serde_json::from_value(udp).unwrap());
+        let (_, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
+        assert_eq!((shape(&slices)[0].0.clone(), slices.len()), (tcp, 2), "{mode}");
+        assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-direct-ipv4"));
+        assert_eq!(
+            serde_json::to_value((&slices[1].ports, &slices[1].endpoints.as_ref().unwrap()[0].addresses))
+                .unwrap(),
+            json!([[{"name": "dns", "port": 5353, "protocol": "UDP"}], ["10.1.0.1"]])
+        );
+    }
+    let attached = observed("Proxy", false, std::slice::from_ref(&pod));
+    assert_eq!(written(&attached, &[endpoint("10.2.0.1", true)]).1.len(), 1, "Kubernetes writes the others");
+}
+
 #[test]
 fn managed_service_keeps_conditions_of_pods() {
     let pods = [endpoint("10.1.0.1", false), endpoint("10.1.0.2", true)];
