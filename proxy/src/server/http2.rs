@@ -34,6 +34,9 @@ use crate::listener::ConnectionAddresses;
 
 /// Streams of one connection, at most.
 const STREAMS: u32 = 1024;
+/// Streams that a client may reset before they are read here, at most: an ingress cancels many at a
+/// time if its clients disconnect. More with one write end the connection (CVE-2023-44487).
+const UNREAD_RESETS: usize = 256;
 /// Bytes of a response that wait in this process until the client reads them, at most.
 const SEND_BUFFER: usize = 64 << 10;
 
@@ -54,6 +57,7 @@ impl Http2Server {
         let mut builder = Builder::new();
         builder
             .max_concurrent_streams(STREAMS)
+            .max_pending_accept_reset_streams(UNREAD_RESETS)
             .initial_window_size(window)
             .initial_connection_window_size(connection_window(window))
             .max_send_buffer_size(SEND_BUFFER)

@@ -71,5 +71,5 @@ async fn http2() {
 
 #[tokio::test]
 async fn shared_connections() {
-    check_http2(activator_without_sidecar, table::shared_connections::rows()).await;
+    check_http2(activator_without_sidecar, table::http2::shared_connections::upload_rows()).await;
 }

@@ -71,5 +71,5 @@ async fn http2() {
 
 #[tokio::test]
 async fn shared_connections() {
-    check_http2(queue_proxy, table::shared_connections::rows()).await;
+    check_http2(queue_proxy, table::http2::shared_connections::upload_rows()).await;
 }

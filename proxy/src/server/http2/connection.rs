@@ -160,7 +160,13 @@ where
         let mut cx = Context::from_waker(&waker);
         loop {
             match ready!(self.frames.poll_accept(&mut cx)) {
-                Some(Ok((request, respond))) => self.begin_exchange(request, respond),
+                Some(Ok((request, mut respond))) => {
+                    // If its client has reset it, the app would receive it in vain, and may end the
+                    // connection of all clients after some resets.
+                    if respond.poll_reset(&mut cx).is_pending() {
+                        self.begin_exchange(request, respond);
+                    }
+                }
                 Some(Err(error)) => return Poll::Ready(Err(error.into())),
                 None => return Poll::Ready(Ok(Ended::Finished)),
             }

@@ -1,6 +1,9 @@
 //! HTTP/2 with prior knowledge: valid requests, invalid ones, and floods.
 
-use super::{http2_resets, http2_retries};
+mod resets;
+mod retries;
+pub mod shared_connections;
+
 use crate::case::{observed, ok, problem, response};
 use crate::http2::Http2Action::{Closes, Reads, ReadsHead, Sends, Stalls};
 use crate::http2::code::*;
@@ -23,8 +26,9 @@ pub fn rows() -> Vec<Http2Case> {
         streams(),
         floods(),
         app(),
-        http2_resets::rows(),
-        http2_retries::rows(),
+        resets::rows(),
+        retries::rows(),
+        shared_connections::cancelled_rows(),
     ]
     .concat()
 }

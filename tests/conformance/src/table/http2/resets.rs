@@ -9,7 +9,7 @@ use crate::http2::{Frame, Http2Case, Http2Step, case, data, get, headers, reques
 const CODES: [u32; 3] = [NO_ERROR, CANCEL, INTERNAL_ERROR];
 
 /// The rows.
-pub fn rows() -> Vec<Http2Case> {
+pub(super) fn rows() -> Vec<Http2Case> {
     [requests(), uploads_after_response(), responses(), complete_responses()].concat()
 }
 

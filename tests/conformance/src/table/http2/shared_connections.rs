@@ -1,14 +1,33 @@
-//! One client's stream does not stop the streams of others on the connection to the app, which all
-//! clients share. A sidecar's window fits the uploads of all streams, so these rows are not for an
-//! activator in front of one.
+//! One client's stream does not stop the streams of others: on a client's connection, which an
+//! ingress shares among its clients, and on the connection to the app, which all clients share.
 
 use crate::case::ok;
 use crate::http2::Http2Action::{ReadsHead, Stalls};
-use crate::http2::{Frame, Http2Case, Http2Step, case, data, request};
+use crate::http2::code::CANCEL;
+use crate::http2::{Frame, Http2Case, Http2Step, case, data, get, request, reset};
 
-/// The rows.
-pub fn rows() -> Vec<Http2Case> {
+/// The rows of uploads. A sidecar's window fits those of all streams, so an activator in front of one
+/// does not pass them.
+pub fn upload_rows() -> Vec<Http2Case> {
     unread_uploads()
+}
+
+/// The rows of cancelled requests.
+pub fn cancelled_rows() -> Vec<Http2Case> {
+    let source = "h2#780: an ingress whose clients disconnect";
+    let burst = |name, count: u32| {
+        let cancelled = (1..=count).flat_map(|n| [get(2 * n + 1, "/n"), reset(2 * n + 1, CANCEL)]);
+        case(name, source)
+            .sends([request(1, "POST", "/", &[])])
+            .sends(cancelled)
+            .sends([data(1, "hello").ending()])
+            .app_receives("POST / HTTP/2\n:authority: a\n\nhello")
+            .gets(1, ok())
+    };
+    vec![
+        burst("30 requests that are cancelled at once do not end another, and are not forwarded", 30),
+        burst("200 requests that are cancelled at once do not end another, and are not forwarded", 200),
+    ]
 }
 
 /// An upload that fills its window, with the end of the body if `ends`.

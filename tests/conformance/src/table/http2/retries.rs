@@ -9,7 +9,7 @@ const SEEN_GET: &str = "GET / HTTP/2\n:authority: a";
 const SEEN_POST: &str = "POST / HTTP/2\n:authority: a\n\nhello";
 
 /// The rows.
-pub fn rows() -> Vec<Http2Case> {
+pub(super) fn rows() -> Vec<Http2Case> {
     [unprocessed(), refused_again_and_again(), unanswered()].concat()
 }
 
