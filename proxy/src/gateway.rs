@@ -31,11 +31,20 @@ pub fn is_upgrade_request<B>(request: &Request<B>) -> bool {
     hop_by_hop::upgrade(request.version(), request.headers()).is_some()
 }
 
+/// The peer that sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// Any client.
+    Client,
+    /// A proxy of ours, which has authenticated itself and has named its client.
+    OwnProxy,
+}
+
 /// Prepares a checked request for the next hop: origin-form target, authority where its version has
 /// it, no hop-by-hop headers, forwarding headers.
 ///
 /// Keeps `Connection` and `Upgrade` if and only if the client requests an upgrade.
-pub fn prepare_request<B>(request: &mut Request<B>, addresses: &ConnectionAddresses) {
+pub fn prepare_request<B>(request: &mut Request<B>, addresses: &ConnectionAddresses, sender: Sender) {
     let upgrade = hop_by_hop::upgrade(request.version(), request.headers()).cloned();
     hop_by_hop::strip(request.headers_mut());
     if let Some(protocol) = upgrade {
@@ -43,7 +52,11 @@ pub fn prepare_request<B>(request: &mut Request<B>, addresses: &ConnectionAddres
         headers.insert(header::UPGRADE, protocol);
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     }
-    add_client(request.headers_mut(), addresses);
+    let is_https = request.uri().scheme() == Some(&Scheme::HTTPS);
+    forwarded::add_protocol(request.headers_mut(), is_https);
+    if sender == Sender::Client || !forwarded::names_client(request.headers()) {
+        add_client(request.headers_mut(), addresses);
+    }
     if request.version() == Version::HTTP_2 {
         name_authority(request);
     } else {
@@ -141,8 +154,46 @@ mod tests {
         let (peer, local) = ("[::ffff:10.0.0.7]:1234", "[::ffff:10.0.0.1]:8012");
         let addresses = ConnectionAddresses::new(peer.parse().unwrap(), local.parse().unwrap());
         let mut request = request.body(()).unwrap();
-        prepare_request(&mut request, &addresses);
+        prepare_request(&mut request, &addresses, Sender::Client);
         request
+    }
+
+    #[test]
+    fn request_of_own_proxy_keeps_the_client_that_it_names() {
+        let address = "10.0.0.7:1234".parse().unwrap();
+        let addresses = ConnectionAddresses::new(address, address);
+        let forwarded = |sender, named: Option<&str>| {
+            let mut request = Request::get("/");
+            if let Some(client) = named {
+                request = request.header("x-forwarded-for", client).header("forwarded", "for=10.0.0.9");
+            }
+            let mut request = request.body(()).unwrap();
+            prepare_request(&mut request, &addresses, sender);
+            let header = |name| request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+            (header("x-forwarded-for").unwrap(), header("forwarded"))
+        };
+        let named = forwarded(Sender::OwnProxy, Some("10.0.0.8, 10.0.0.9"));
+        assert_eq!(named, ("10.0.0.8, 10.0.0.9".into(), Some("for=10.0.0.9".into())));
+        let appended = forwarded(Sender::Client, Some("10.0.0.9"));
+        assert_eq!(appended, ("10.0.0.9, 10.0.0.7".into(), Some("for=10.0.0.9, for=10.0.0.7".into())));
+        assert_eq!(forwarded(Sender::OwnProxy, None), ("10.0.0.7".into(), None));
+    }
+
+    #[test]
+    fn protocol_is_the_scheme_unless_an_earlier_proxy_names_it() {
+        let protocol = |uri: &str, earlier: Option<&str>| {
+            let mut request = Request::get(uri).version(Version::HTTP_2);
+            if let Some(earlier) = earlier {
+                request = request.header("x-forwarded-proto", earlier);
+            }
+            passed(request).headers()["x-forwarded-proto"].to_str().unwrap().to_owned()
+        };
+        assert_eq!(protocol("https://a/", None), "https");
+        assert_eq!(protocol("https://a/", Some("")), "https");
+        assert_eq!(protocol("http://a/", None), "http");
+        assert_eq!(protocol("ws://a/", None), "http");
+        assert_eq!(protocol("http://a/", Some("https")), "https");
+        assert_eq!(protocol("https://a/", Some("http")), "http");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use http::{Request, Response, Version};
 use http_body::Body;
 use http_body_util::{Either, Full};
 use http_client::ResponseBody;
-use proxy::gateway::{self, MalformedRequest};
+use proxy::gateway::{self, MalformedRequest, Sender};
 use proxy::incoming_body::IncomingBody;
 use proxy::listener::ConnectionAddresses;
 use proxy::memory::budget::MemoryPermit;
@@ -373,7 +373,7 @@ impl HttpHandler {
 }
 
 fn prepare_for_pod<B>(request: &mut Request<B>, addresses: &ConnectionAddresses) {
-    gateway::prepare_request(request, addresses);
+    gateway::prepare_request(request, addresses, Sender::Client);
     gateway::remove_headers(request.headers_mut(), &INTERNAL_HEADERS);
 }
 

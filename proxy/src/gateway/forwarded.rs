@@ -1,8 +1,9 @@
 //! Forwarding headers: `X-Forwarded-For`, `X-Forwarded-Proto` and `Forwarded`.
 //!
-//! Apps that trust a fixed number of proxies count entries from the end, so the last entry must
-//! always be the address that connected to this proxy. `Forwarded` is extended where the client
-//! sent it and not added otherwise: the `X-` headers carry the same.
+//! Apps that trust a fixed number of proxies count entries from the end. So the proxies of one
+//! request add one entry together: the address that connected to the first of them, which is always
+//! the last one. `Forwarded` is extended where the client sent it and not added otherwise: the `X-`
+//! headers carry the same.
 
 use std::net::IpAddr;
 
@@ -11,7 +12,7 @@ use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Adds the client's address (`entry` is its text), for a connection without TLS.
+/// Adds the client's address (`entry` is its text).
 pub(super) fn add(headers: &mut HeaderMap, (peer, entry): &(IpAddr, HeaderValue)) {
     append(headers, X_FORWARDED_FOR, entry);
     if headers.contains_key(header::FORWARDED) {
@@ -21,7 +22,21 @@ pub(super) fn add(headers: &mut HeaderMap, (peer, entry): &(IpAddr, HeaderValue)
             append(headers, header::FORWARDED, &node);
         }
     }
-    headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static("http"));
+}
+
+/// Adds the protocol of a request, unless an earlier proxy has named it. The connection has no TLS;
+/// a proxy that ended it may say so by the scheme of the request.
+pub(super) fn add_protocol(headers: &mut HeaderMap, is_https: bool) {
+    let protocol = HeaderValue::from_static(if is_https { "https" } else { "http" });
+    let named = headers.entry(X_FORWARDED_PROTO).or_insert_with(|| protocol.clone());
+    if named.is_empty() {
+        *named = protocol;
+    }
+}
+
+/// Whether `X-Forwarded-For` has any entry.
+pub(super) fn names_client(headers: &HeaderMap) -> bool {
+    headers.get_all(X_FORWARDED_FOR).iter().any(|line| !line.is_empty())
 }
 
 /// The last entry of `X-Forwarded-For`: the client of the proxy that sent these headers.
@@ -66,18 +81,13 @@ mod tests {
     fn appends_client_address_to_existing_entries() {
         let mut headers = HeaderMap::new();
         add(&mut headers, &peer("10.0.0.1"));
-        assert_eq!(
-            (&headers[X_FORWARDED_FOR], &headers[X_FORWARDED_PROTO]),
-            (&"10.0.0.1".parse().unwrap(), &"http".parse().unwrap())
-        );
+        assert_eq!(headers[X_FORWARDED_FOR], "10.0.0.1");
         headers.append(X_FORWARDED_FOR, HeaderValue::from_static("10.0.0.2"));
-        headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("https"));
         add(&mut headers, &peer("fd00::1"));
         assert_eq!(
             headers.get_all(X_FORWARDED_FOR).iter().collect::<Vec<_>>(),
             ["10.0.0.1, 10.0.0.2, fd00::1"]
         );
-        assert_eq!(headers[X_FORWARDED_PROTO], "https");
     }
 
     #[test]

@@ -22,6 +22,7 @@ use std::str::FromStr;
 use autoscaler::contract::{PROXIED_HEADER, PROXIED_WITHOUT_UID, START_DRAIN_HEADER};
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
+use proxy::gateway::Sender;
 
 const PROXIED: HeaderName = HeaderName::from_static(PROXIED_HEADER);
 
@@ -44,6 +45,18 @@ pub(crate) enum Destination {
     Proxied,
     /// An activator means another pod.
     OtherPod,
+}
+
+// === impl Destination ===
+
+impl Destination {
+    /// The peer that sent such a request.
+    pub(crate) fn sender(self) -> Sender {
+        match self {
+            Self::Proxied => Sender::OwnProxy,
+            Self::Direct | Self::OtherPod => Sender::Client,
+        }
+    }
 }
 
 // === impl PodIdentity ===

@@ -7,21 +7,22 @@
 use autoscaler::contract;
 use http::{Request, Response, StatusCode};
 use http_client::ResponseBody;
-use proxy::gateway;
+use proxy::gateway::{self, Sender};
 use proxy::listener::ConnectionAddresses;
 use proxy::timeouts::request_body::RequestBody;
 
 use super::app_connections::AppConnections;
 use super::error_response::RequestError;
 
-/// Sends `request`, received on the connection `addresses`, to the app.
+/// Sends `request`, received from `sender` on the connection `addresses`, to the app.
 pub(crate) async fn forward(
     app: &AppConnections,
     mut request: Box<Request<RequestBody>>,
     addresses: &ConnectionAddresses,
+    sender: Sender,
     is_upgrade: bool,
 ) -> Result<Response<ResponseBody>, RequestError> {
-    gateway::prepare_request(&mut request, addresses);
+    gateway::prepare_request(&mut request, addresses, sender);
     gateway::remove_headers(request.headers_mut(), &contract::INTERNAL_HEADERS);
     let mut response = app.send(request).await?;
     gateway::prepare_response(&mut response, is_upgrade)?;

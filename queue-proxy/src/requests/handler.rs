@@ -14,7 +14,7 @@ use http::header::{HeaderName, HeaderValue};
 use http::{Request, Response};
 use http_body_util::{Either, Full};
 use http_client::ResponseBody;
-use proxy::gateway;
+use proxy::gateway::{self, Sender};
 use proxy::listener::ConnectionAddresses;
 use proxy::server;
 use proxy::timeouts::request_body::RequestBody;
@@ -82,9 +82,10 @@ impl Handler {
         } else if let Some(component) = request.headers().get(PROBE) {
             Box::pin(self.handle_probe(component)).await
         } else if let Some(place) = self.uncounted.enter(&request) {
-            Box::pin(self.forward_uncounted(request, place, addresses, memory)).await
+            let sender = destination.sender();
+            Box::pin(self.forward_uncounted(request, place, sender, addresses, memory)).await
         } else {
-            self.serve(request, addresses, memory, destination == Destination::Proxied).await
+            self.serve(request, destination.sender(), addresses, memory).await
         };
         if malformed.is_some() {
             server::close_connection(&mut response, version);
@@ -109,6 +110,7 @@ impl Handler {
         &self,
         mut request: Box<Request<RequestBody>>,
         place: UncountedRequest,
+        sender: Sender,
         addresses: &ConnectionAddresses,
         memory: &ClientAccount,
     ) -> HandlerResponse {
@@ -118,7 +120,7 @@ impl Handler {
         };
         let mut timer = self.timers.start(Instant::now());
         request.body_mut().report_to(timer.activity());
-        match timer.within(pin!(forward(&self.app, request, addresses, upgrade.is_some()))).await {
+        match timer.within(pin!(forward(&self.app, request, addresses, sender, upgrade.is_some()))).await {
             Ok(mut response) => match upgrade.and_then(|upgrade| upgrade.accepted(&mut response)) {
                 Some(tunnel) => tunnel.relay(response, place.into_place(), timer.idle_timeout()),
                 None => app_response(response, RequestGuard::Uncounted(place), timer),
@@ -130,20 +132,21 @@ impl Handler {
     async fn serve(
         &self,
         mut request: Box<Request<RequestBody>>,
+        sender: Sender,
         addresses: &ConnectionAddresses,
         memory: &ClientAccount,
-        proxied: bool,
     ) -> HandlerResponse {
         let upgrade = match Upgrade::of(&mut request, memory) {
             Ok(upgrade) => upgrade,
             Err(exceeded) => return error_response(exceeded.into()),
         };
-        let mut in_flight = self.counter.enter(proxied);
+        let mut in_flight = self.counter.enter(sender == Sender::OwnProxy);
         let mut timer = self.timers.start(in_flight.arrived().into());
         request.body_mut().report_to(timer.activity());
         let is_upgrade = upgrade.is_some();
-        let forwarded =
-            timer.within(pin!(self.admit_and_forward(request, addresses, is_upgrade, &mut in_flight))).await;
+        let forwarded = timer
+            .within(pin!(self.admit_and_forward(request, addresses, sender, is_upgrade, &mut in_flight)))
+            .await;
         let mut response = match forwarded {
             Ok(response) => response,
             Err(error) => {
@@ -164,11 +167,12 @@ impl Handler {
         &self,
         request: Box<Request<RequestBody>>,
         addresses: &ConnectionAddresses,
+        sender: Sender,
         is_upgrade: bool,
         in_flight: &mut InFlightRequest,
     ) -> Result<Response<ResponseBody>, RequestError> {
         self.admit(in_flight).await?;
-        forward(&self.app, request, addresses, is_upgrade).await
+        forward(&self.app, request, addresses, sender, is_upgrade).await
     }
 
     /// Waits for a slot, then for the app if it is still starting.

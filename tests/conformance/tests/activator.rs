@@ -46,6 +46,7 @@ async fn hop_by_hop() {
 #[tokio::test]
 async fn forwarding() {
     check(activator, table::forwarding::rows()).await;
+    check_http2(activator, table::forwarding::http2_rows()).await;
 }
 
 #[tokio::test]

@@ -46,6 +46,7 @@ async fn hop_by_hop() {
 #[tokio::test]
 async fn forwarding() {
     check(queue_proxy, table::forwarding::rows()).await;
+    check_http2(queue_proxy, table::forwarding::http2_rows()).await;
 }
 
 #[tokio::test]

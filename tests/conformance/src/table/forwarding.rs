@@ -1,10 +1,35 @@
 //! X-Forwarded-*, Forwarded, and the internal headers of Rouse's components.
 
 use crate::case::{Case, ExpectedRequest, case, observed, ok, problem};
+use crate::http2::{self, Http2Case, headers};
 
 /// The rows.
 pub fn rows() -> Vec<Case> {
     [forwarded(), ours()].concat()
+}
+
+/// The rows of HTTP/2.
+pub fn http2_rows() -> Vec<Http2Case> {
+    let row = |name, scheme: &str, more: &[(&str, &str)]| {
+        let mut fields = vec![(":method", "GET"), (":scheme", scheme), (":authority", "a"), (":path", "/")];
+        fields.extend(more);
+        http2::case(name, "RFC 9113, 8.3.1; grpc-go behind a proxy that ends TLS")
+            .sends([headers(1, &fields).ending()])
+            .gets(1, ok())
+    };
+    let seen = || observed("GET / HTTP/2\n:authority: a");
+    vec![
+        row("the scheme https is the forwarded protocol", "https", &[])
+            .app_receives_request(seen().with("x-forwarded-proto: https").with("x-forwarded-for: 127.0.0.1")),
+        row("the scheme http is the forwarded protocol", "http", &[])
+            .app_receives_request(seen().with("x-forwarded-proto: http")),
+        row(
+            "X-Forwarded-Proto of an earlier proxy is preserved beside the scheme",
+            "http",
+            &[("x-forwarded-proto", "https")],
+        )
+        .app_receives_request(seen().with("x-forwarded-proto: https")),
+    ]
 }
 
 fn row(name: &'static str, source: &'static str, lines: &str, receives: ExpectedRequest) -> Case {
@@ -50,6 +75,12 @@ fn forwarded() -> Vec<Case> {
             "apps rely on it",
             "X-Forwarded-Proto: https\r\n",
             plain().with("x-forwarded-proto: https"),
+        ),
+        row(
+            "an empty X-Forwarded-Proto is replaced",
+            "RFC 9110, 5.6.1",
+            "X-Forwarded-Proto:\r\n",
+            plain().with("x-forwarded-proto: http"),
         ),
         row(
             "X-Forwarded-Host is preserved",

@@ -65,6 +65,13 @@ pub(crate) async fn activator_without_sidecar(setup: ProxySettings) -> RunningPr
     activator_of(setup, SidecarMode::None).await
 }
 
+/// Both: an activator in front of a queue-proxy that knows the pod.
+pub(crate) async fn both_proxies(setup: ProxySettings) -> RunningProxy {
+    let queue_proxy = QueueProxy::start(setup, &["--pod-uid", POD_UID]).await;
+    let proxy = activator(ProxySettings { app: queue_proxy.traffic, ..setup }).await;
+    RunningProxy { guard: Box::new((proxy.guard, queue_proxy)), ..proxy }
+}
+
 async fn activator_of(setup: ProxySettings, sidecar: SidecarMode) -> RunningProxy {
     let activator = Activator::start_of(setup, Duration::from_secs(5), sidecar).await;
     activator.report_pod(true).await;
@@ -76,6 +83,7 @@ async fn activator_of(setup: ProxySettings, sidecar: SidecarMode) -> RunningProx
     }
 }
 
+const POD_UID: &str = "1";
 /// The user agent of kubelets, as in the defaults of both proxies.
 const HEALTH_CHECK: &str = "kube-probe/";
 
@@ -148,7 +156,7 @@ impl Activator {
     pub(crate) async fn report_pod(&self, ready: bool) {
         let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
         let pod = Pod {
-            uid: "1".into(),
+            uid: POD_UID.into(),
             labels,
             ip: Some(self.pod.ip()),
             scheduled: true,
