@@ -35,7 +35,7 @@ mod rewindable_body;
 mod tests;
 
 pub use error::{BodyError, BoxError, Error, InvalidResponse, NoFreeStream};
-pub use http1::{Pool, PoolOptions, ResponseBody, SwitchedConnection, send_once};
+pub use http1::{BoundConnection, Pool, PoolOptions, ResponseBody, SwitchedConnection, send_once};
 pub use http2::{Http2Options, Http2Pool};
 pub use read_ahead::ReadAhead;
 pub use request_body::RequestBody;

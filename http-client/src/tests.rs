@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
+use http::header::AUTHORIZATION;
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -48,9 +49,22 @@ where
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,
 {
+    send_for(None, pool, app, request).await
+}
+
+async fn send_for<B>(
+    client: Option<&BoundConnection>,
+    pool: &Pool,
+    app: &App,
+    request: Request<B>,
+) -> Result<Response<ResponseBody>, Error>
+where
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
     let address = app.address();
     let (head, body) = request.into_parts();
-    let sent = pool.send(head, body, || TcpStream::connect(address));
+    let sent = pool.send(head, body, client, || TcpStream::connect(address));
     tokio::time::timeout(Duration::from_secs(10), sent).await.unwrap()
 }
 
@@ -86,6 +100,48 @@ async fn reuses_connection_after_complete_response() {
         }
     };
     tokio::join!(serve, client);
+}
+
+#[tokio::test]
+async fn authenticated_connection_serves_its_client_alone() {
+    let (app, pool) = (App::start().await, Pool::new(OPTIONS));
+    let (alice, mallory) = (BoundConnection::default(), BoundConnection::default());
+    for credentials in ["NTLM type1", "negotiate abc"] {
+        let request = |credentials: Option<&str>| {
+            let mut request = get();
+            let credentials = credentials.map(|credentials| credentials.parse().unwrap());
+            request.headers_mut().extend(credentials.map(|credentials| (AUTHORIZATION, credentials)));
+            request
+        };
+        // The connection of each request, by what it responds.
+        let respond = async |connection: &mut TcpStream, text: &str| {
+            answer(connection, "\r\n\r\n", &format!("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{text}"))
+                .await
+        };
+        let sent = send_for(Some(&alice), &pool, &app, request(Some(credentials)));
+        let (first, mut bound) = tokio::join!(sent, async {
+            let mut connection = app.accept().await;
+            respond(&mut connection, "a").await;
+            connection
+        });
+        assert_eq!(text(first.unwrap()).await, "a");
+        let sent = send_for(Some(&mallory), &pool, &app, request(None));
+        let (other, mut shared) = tokio::join!(sent, async {
+            let mut connection = app.accept().await;
+            respond(&mut connection, "m").await;
+            connection
+        });
+        assert_eq!(text(other.unwrap()).await, "m");
+        let sent = send_for(Some(&alice), &pool, &app, request(None));
+        let (again, _) = tokio::join!(sent, respond(&mut bound, "b"));
+        assert_eq!(text(again.unwrap()).await, "b");
+        // Without a client to keep it, the connection closes.
+        let sent = send_for(None, &pool, &app, request(Some(credentials)));
+        let (once, _) = tokio::join!(sent, respond(&mut shared, "c"));
+        assert_eq!(text(once.unwrap()).await, "c");
+        assert_eq!(shared.read(&mut [0]).await.unwrap(), 0);
+        drop(bound);
+    }
 }
 
 #[tokio::test]

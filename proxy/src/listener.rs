@@ -6,16 +6,20 @@ use std::sync::Arc;
 use component_base::listener::accept;
 use component_base::listener::keepalive::enable_keepalive;
 use http::HeaderValue;
+use http_client::BoundConnection;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The local and the remote address of a connection. Made once for all requests on it.
+/// The local and the remote address of a connection, and what belongs to it alone. Made once for
+/// all requests on it.
 #[derive(Clone, Debug)]
 pub struct ConnectionAddresses {
     /// The address that the client connected to.
     pub local: SocketAddr,
     /// The client's address as `X-Forwarded-For` has it: IPv4-mapped addresses as IPv4.
     pub(crate) peer: (IpAddr, HeaderValue),
+    /// The connection on which this client has authenticated itself.
+    pub bound: BoundConnection,
 }
 
 /// An accepted connection, and its permit among those that may be open.
@@ -50,7 +54,7 @@ impl ConnectionAddresses {
         let peer = peer.ip().to_canonical();
         // The text of an address is always a valid header value.
         let entry = HeaderValue::try_from(peer.to_string()).unwrap_or(HeaderValue::from_static("unknown"));
-        Self { local, peer: (peer, entry) }
+        Self { local, peer: (peer, entry), bound: BoundConnection::default() }
     }
 
     /// The client's address; an IPv4-mapped one as IPv4.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Empty, Limited};
-use http_client::{InvalidResponse, NoFreeStream, ResponseBody};
+use http_client::{BoundConnection, InvalidResponse, NoFreeStream, ResponseBody};
 use proxy::timeouts::request_body::RequestBody;
 use proxy::timeouts::request_timer::TimeoutExceeded;
 
@@ -100,8 +100,8 @@ impl Forwarder {
         self.worker
     }
 
-    /// Sends a request, prepared for the next hop, to this pod at `to`; completes with the response
-    /// head.
+    /// Sends a `client`'s request, prepared for the next hop, to this pod at `to`; completes with
+    /// the response head.
     ///
     /// # Errors
     /// See [`ForwardError`]. After [`ForwardError::Unreachable`] and [`ForwardError::Unanswered`],
@@ -112,6 +112,7 @@ impl Forwarder {
         to: SocketAddr,
         head: &Parts,
         body: &HeldBody<RequestBody>,
+        client: &BoundConnection,
     ) -> Result<Response<ResponseBody>, ForwardError> {
         let connections = self.pods.to(to, pod.has_queue_proxy());
         let sent = if head.version == Version::HTTP_2 {
@@ -119,7 +120,7 @@ impl Forwarder {
             // Boxed: otherwise the future of every request would be larger.
             Box::pin(connections.http2.send(request, move || connect_http2(to))).await
         } else {
-            connections.http1.send(head, body.lend(), || connect(to)).await
+            connections.http1.send(head, body.lend(), Some(client), || connect(to)).await
         };
         let response = sent.map_err(|error| match error {
             http_client::Error::Unreachable(cause) if body.is_whole() => ForwardError::Unreachable(cause),
@@ -152,7 +153,7 @@ impl Forwarder {
             Request::get("/").header("host", address.to_string()).header(PROBE_HEADER, PROBE_QUEUE_PROXY);
         let (mut head, body) = probe.body(Empty::<Bytes>::new())?.into_parts();
         pod.mark(&mut head.headers);
-        let response = self.pods.to(address, true).http1.send(head, body, || connect(address)).await?;
+        let response = self.pods.to(address, true).http1.send(head, body, None, || connect(address)).await?;
         if !response.status().is_success() {
             return Err(ProbeError::Status(response.status()));
         }

@@ -97,7 +97,7 @@ impl HttpHandler {
     pub async fn handle(
         &self,
         request: Request<IncomingBody>,
-        addresses: &ConnectionAddresses,
+        addresses: &Arc<ConnectionAddresses>,
         forwarder: &Forwarder,
     ) -> Response<HandlerBody> {
         if let Err(malformed) = gateway::check_request(&request) {
@@ -164,7 +164,7 @@ impl HttpHandler {
         mut request: Box<Request<IncomingBody>>,
         uncounted: UncountedRequest,
         pod: Option<UncountedOnPod>,
-        addresses: &ConnectionAddresses,
+        addresses: &Arc<ConnectionAddresses>,
         forwarder: &Forwarder,
     ) -> Result<Response<HandlerBody>, RequestError> {
         self.workload.check_admission()?;
@@ -178,7 +178,7 @@ impl HttpHandler {
         let (head, body) = (*request).into_parts();
         let mut timer = self.workload.start_timer(forwarder.worker(), Instant::now());
         let (to, body) = (self.address(&pod)?, held_body(body, &timer));
-        match timer.within(pin!(forwarder.send(&pod, to, &head, &body))).await {
+        match timer.within(pin!(forwarder.send(&pod, to, &head, &body, &addresses.bound))).await {
             Ok(mut response) => {
                 gateway::prepare_response(&mut response, upgrade.is_some()).map_err(ForwardError::from)?;
                 let guard = ResponseGuard::Uncounted(memory, place);
@@ -253,7 +253,7 @@ impl HttpHandler {
     fn admit(
         &self,
         mut request: Box<Request<IncomingBody>>,
-        addresses: &ConnectionAddresses,
+        addresses: &Arc<ConnectionAddresses>,
         worker: usize,
     ) -> Result<Box<PendingRequest>, RequestError> {
         let received = Instant::now();
@@ -271,6 +271,7 @@ impl HttpHandler {
         let body = held_body(body, &timer);
         Ok(Box::new(PendingRequest {
             received,
+            addresses: addresses.clone(),
             head,
             body_size,
             body,
@@ -331,11 +332,13 @@ impl HttpHandler {
     ) -> Result<Response<ResponseBody>, ForwardError> {
         let to = self.address(slot.pod())?;
         let Some(scheduler) = self.schedulers.get(forwarder.worker()).filter(|_| request.held) else {
-            return forwarder.send(slot.pod(), to, &request.head, &request.body).await;
+            return forwarder
+                .send(slot.pod(), to, &request.head, &request.body, &request.addresses.bound)
+                .await;
         };
         let work = Box::pin(async {
             slot.mark_running();
-            forwarder.send(slot.pod(), to, &request.head, &request.body).await
+            forwarder.send(slot.pod(), to, &request.head, &request.body, &request.addresses.bound).await
         });
         scheduler.get_or_init(Arc::default).run(work).await
     }
@@ -386,10 +389,10 @@ mod tests {
     use super::*;
 
     /// Bytes that each connection reserves, and that a held request keeps in use.
-    const MAX_BYTES: usize = 2080;
+    const MAX_BYTES: usize = 2112;
 
     fn size_of<'a, F>(
-        _: impl FnOnce(&'a HttpHandler, Request<IncomingBody>, &'a ConnectionAddresses, &'a Forwarder) -> F,
+        _: impl FnOnce(&'a HttpHandler, Request<IncomingBody>, &'a Arc<ConnectionAddresses>, &'a Forwarder) -> F,
     ) -> usize {
         std::mem::size_of::<F>()
     }

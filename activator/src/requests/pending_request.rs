@@ -3,11 +3,14 @@
 //! The [`HttpHandler`](crate::requests::http_handler::HttpHandler) makes and forwards it. The
 //! response body owns the [`ResponseGuard`], which ends with it.
 
+use std::sync::Arc;
+
 use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body_util::{Either, Full};
 use http_client::ResponseBody;
 use proxy::incoming_body::IncomingBody;
+use proxy::listener::ConnectionAddresses;
 use proxy::memory::budget::MemoryPermit;
 use proxy::timeouts::request_body::RequestBody;
 use proxy::timeouts::request_timer::RequestTimer;
@@ -49,6 +52,8 @@ pub struct RunningRequest {
 /// A request that has no response yet.
 pub(super) struct PendingRequest {
     pub(super) received: Instant,
+    /// Of its client's connection.
+    pub(super) addresses: Arc<ConnectionAddresses>,
     pub(super) head: Parts,
     /// Upper bound of the body's size, if it has one.
     pub(super) body_size: Option<u64>,

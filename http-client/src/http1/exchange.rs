@@ -14,6 +14,7 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use tokio::net::TcpStream;
 
+use super::bound_connection::{BoundConnection, ConnectionHome, binds_connection};
 use super::connection::Connection;
 use super::pool::{Pool, PoolOptions};
 use super::response_body::{ResponseBody, ResponseStream, StreamSource};
@@ -33,6 +34,8 @@ struct Exchange<B> {
     /// The write error of the upload. The response is still read: the server may have answered
     /// before it closed.
     write_error: Option<io::Error>,
+    /// Whether it authenticates the connection for its client, or uses one that is.
+    is_bound: bool,
     /// Whether any byte of a response was received, interim responses included.
     received: bool,
     read: Bytes,
@@ -49,23 +52,28 @@ impl Pool {
     /// it, the request goes out again over a new connection. So does an idempotent request (RFC
     /// 9110, 9.2.2) with no body or a small one. Any other may have been processed, and fails.
     ///
+    /// `client` has the connection on which this client has authenticated itself. A connection
+    /// that is authenticated for no client closes after the response.
+    ///
     /// # Errors
     /// See [`Error`].
     pub async fn send<B, F>(
         &self,
         head: impl Borrow<Parts>,
         body: B,
+        client: Option<&BoundConnection>,
         connect: impl Fn() -> F,
     ) -> Result<Response<ResponseBody>, Error>
     where
         B: RequestBody,
         F: Future<Output = io::Result<TcpStream>>,
     {
-        let (connection, reused) = match self.take() {
+        let (idle, is_bound) = self.take_for(client, head.borrow());
+        let (connection, reused) = match idle {
             Some(connection) => (connection, true),
             None => (open(&connect).await?, false),
         };
-        let mut exchange = Exchange::new(connection, head.borrow(), body);
+        let mut exchange = Exchange::new(connection, head.borrow(), body, is_bound);
         drop(head);
         let result = match exchange.head().await {
             Err(Error::Unreachable(_) | Error::Unanswered(_)) if reused && exchange.can_retry() => {
@@ -74,7 +82,15 @@ impl Pool {
             }
             result => result,
         };
-        result.map(|head| exchange.into_response(head, self))
+        result.map(|head| exchange.into_response(head, self, client))
+    }
+
+    /// An idle connection for a request, and whether it belongs to the client from now on.
+    fn take_for(&self, client: Option<&BoundConnection>, head: &Parts) -> (Option<Connection>, bool) {
+        match client.and_then(|client| client.take(self)) {
+            Some(bound) => (Some(bound), true),
+            None => (self.take(), binds_connection(&head.headers)),
+        }
     }
 }
 
@@ -91,7 +107,7 @@ where
     F: Future<Output = io::Result<TcpStream>>,
 {
     let (head, body) = request.into_parts();
-    Pool::new(PoolOptions { idle_timeout: Duration::ZERO, max_idle: 0 }).send(head, body, connect).await
+    Pool::new(PoolOptions { idle_timeout: Duration::ZERO, max_idle: 0 }).send(head, body, None, connect).await
 }
 
 /// Boxed because it is rare: each request's future would have space for it.
@@ -105,13 +121,14 @@ where
 // === impl Exchange ===
 
 impl<B: RequestBody> Exchange<B> {
-    fn new(mut connection: Connection, head: &Parts, body: B) -> Self {
+    fn new(mut connection: Connection, head: &Parts, body: B, is_bound: bool) -> Self {
         let upload = Upload::new(head, body, std::mem::take(&mut connection.head));
         Self {
             connection,
             method: head.method.clone(),
             upload,
             write_error: None,
+            is_bound,
             received: false,
             read: Bytes::new(),
         }
@@ -160,10 +177,15 @@ impl<B: RequestBody> Exchange<B> {
         self.upload.rewind();
     }
 
-    /// The response; at its end the connection returns to `pool`.
-    fn into_response(self, head: ResponseHead, pool: &Pool) -> Response<ResponseBody> {
+    /// The response; at its end the connection returns to `pool`, or to its `client`.
+    fn into_response(
+        self,
+        head: ResponseHead,
+        pool: &Pool,
+        client: Option<&BoundConnection>,
+    ) -> Response<ResponseBody> {
         let ResponseHead { response, decoder, keeps_connection } = head;
-        let Self { mut connection, upload, write_error, read, .. } = self;
+        let Self { mut connection, upload, write_error, is_bound, read, .. } = self;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return response.map(|()| ResponseBody::switched(ReadAhead::new(connection.stream, read)));
         }
@@ -173,8 +195,12 @@ impl<B: RequestBody> Exchange<B> {
         } else {
             continue_upload(upload, connection.stream, keeps_connection)
         };
-        let pool = (keeps_connection && write_error.is_none()).then(|| pool.clone());
-        response.map(|()| ResponseBody::new(ResponseStream { source, read, decoder, pool }))
+        let home = match (keeps_connection && write_error.is_none(), is_bound) {
+            (false, _) => None,
+            (true, false) => Some(ConnectionHome::Pool(pool.clone())),
+            (true, true) => client.map(|client| client.home(pool)),
+        };
+        response.map(|()| ResponseBody::new(ResponseStream { source, read, decoder, home }))
     }
 }
 

@@ -52,6 +52,10 @@ impl Pool {
         Arc::strong_count(&self.0) == 1 && self.0.idle.lock().connections.is_empty()
     }
 
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub(crate) fn take(&self) -> Option<Connection> {
         let mut idle = self.0.idle.lock();
         while let Some((_, connection)) = idle.connections.pop() {

@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 
+use super::bound_connection::ConnectionHome;
 use super::connection::Connection;
-use super::pool::Pool;
 use crate::error::BodyError;
 use crate::late_upload::LateUpload;
 use crate::read_ahead::ReadAhead;
@@ -44,7 +44,7 @@ pub(crate) struct ResponseStream {
     pub(crate) read: Bytes,
     pub(crate) decoder: ResponseDecoder,
     /// Where the connection returns to, if it is persistent.
-    pub(crate) pool: Option<Pool>,
+    pub(crate) home: Option<ConnectionHome>,
 }
 
 /// Where the bytes of a body come from.
@@ -165,13 +165,13 @@ impl ResponseStream {
         }
     }
 
-    /// Returns the connection to its pool if no byte of a later message was read.
+    /// Returns the connection to its home if no byte of a later message was read.
     fn end(self) {
-        if let (StreamSource::Connection(connection), Some(pool)) = (self.source, self.pool)
+        if let (StreamSource::Connection(connection), Some(home)) = (self.source, self.home)
             && self.decoder == ResponseDecoder::Ended
             && self.read.is_empty()
         {
-            pool.put(connection);
+            home.put(connection);
         }
     }
 }

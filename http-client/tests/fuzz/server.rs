@@ -114,7 +114,7 @@ async fn request(pool: &Pool, address: SocketAddr, method: Method) -> Result<Rec
     let request = Request::builder().method(method).header(header::HOST, "x");
     let request = if body.is_empty() { request } else { request.header(header::CONTENT_LENGTH, body.len()) };
     let (head, body) = request.body(Full::new(Bytes::from_static(body)))?.into_parts();
-    let response = pool.send(head, body, || TcpStream::connect(address)).await?;
+    let response = pool.send(head, body, None, || TcpStream::connect(address)).await?;
     let (head, mut body) = response.into_parts();
     let content_length = head.headers.get(header::CONTENT_LENGTH);
     // A response to HEAD may have one that is not a number: it frames nothing.

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::{Request, Response, Version};
-use http_client::{Http2Options, Http2Pool, Pool, PoolOptions, ResponseBody};
+use http_client::{BoundConnection, Http2Options, Http2Pool, Pool, PoolOptions, ResponseBody};
 use proxy::timeouts::request_body::RequestBody;
 use tokio::net::TcpStream;
 
@@ -44,10 +44,11 @@ impl AppConnections {
         Self { app, pod, http1: Pool::new(POOL), http2: Http2Pool::new(HTTP2) }
     }
 
-    /// Sends `request` and returns after the head of the response.
+    /// Sends `request` of a `client` and returns after the head of the response.
     pub(crate) async fn send(
         &self,
         request: Box<Request<RequestBody>>,
+        client: &BoundConnection,
     ) -> Result<Response<ResponseBody>, RequestError> {
         let (app, pod) = (self.app, self.pod);
         let connect = || connect(app, pod);
@@ -56,7 +57,7 @@ impl AppConnections {
             Box::pin(self.http2.send(*request, connect)).await
         } else {
             let (head, body) = request.into_parts();
-            self.http1.send(head, body, connect).await
+            self.http1.send(head, body, Some(client), connect).await
         };
         sent.map_err(|error| {
             tracing::debug!(%error, "request to the app failed");

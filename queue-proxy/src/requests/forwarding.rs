@@ -24,7 +24,7 @@ pub(crate) async fn forward(
 ) -> Result<Response<ResponseBody>, RequestError> {
     gateway::prepare_request(&mut request, addresses, sender);
     gateway::remove_headers(request.headers_mut(), &contract::INTERNAL_HEADERS);
-    let mut response = app.send(request).await?;
+    let mut response = app.send(request, &addresses.bound).await?;
     gateway::prepare_response(&mut response, is_upgrade)?;
     if response.status() == StatusCode::MISDIRECTED_REQUEST {
         // Of the app's own 421 an activator must not conclude that this is another pod.

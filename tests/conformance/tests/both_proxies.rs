@@ -9,6 +9,11 @@ use conformance::table;
 use support::both_proxies;
 
 #[tokio::test]
+async fn connections() {
+    check(both_proxies, table::connections::rows()).await;
+}
+
+#[tokio::test]
 async fn forwarding() {
     check(both_proxies, table::forwarding::rows()).await;
     check_http2(both_proxies, table::forwarding::http2_rows()).await;

@@ -10,6 +10,8 @@
 //! size was written for its report, the retry follows at once, and a workload goes to zero only
 //! after a whole window without a request.
 
+use std::sync::Arc;
+
 use http::{Request, Response};
 use http_body_util::Either;
 use proxy::incoming_body::IncomingBody;
@@ -43,7 +45,7 @@ impl HttpHandler {
         &self,
         browser: BrowserRequest,
         request: Box<Request<IncomingBody>>,
-        addresses: &ConnectionAddresses,
+        addresses: &Arc<ConnectionAddresses>,
         forwarder: &Forwarder,
     ) -> Response<HandlerBody> {
         let result = match self.admit(request, addresses, forwarder.worker()) {

@@ -1,13 +1,13 @@
 //! Connections that carry several requests, on either side.
 
-use crate::case::AppAction::{Closes, Reads, Resets, Sends};
+use crate::case::AppAction::{Closes, ExpectsEnd, Reads, Resets, Sends};
 use crate::case::{Case, ClientStep, case, ok, problem, response};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 /// The rows.
 pub fn rows() -> Vec<Case> {
-    [pipelines(), ends(), kept_alive()].concat()
+    [pipelines(), ends(), kept_alive(), authenticated()].concat()
 }
 
 fn pipelines() -> Vec<Case> {
@@ -130,4 +130,34 @@ impl Case {
     fn passes_first(self) -> Self {
         self.app_receives("GET /1 HTTP/1.1\nhost: a").gets(response(200).body("one"))
     }
+}
+
+/// NTLM and Negotiate authenticate a connection, and all requests on it.
+fn authenticated() -> Vec<Case> {
+    let source = "RFC 4559, 6; haproxy#581";
+    let row = |name, credentials: &str| {
+        case(name, source)
+            .sends(format!("GET /1 HTTP/1.1\r\nHost: a\r\nAuthorization: {credentials}\r\n\r\n"))
+            .app([Reads, Sends(OK.to_vec())])
+            .passes(format!("GET /1 HTTP/1.1\nauthorization: {credentials}\nhost: a"))
+    };
+    let other = |name, credentials| {
+        row(name, credentials)
+            .app([ExpectsEnd])
+            .step(ClientStep::Disconnects)
+            .sends("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
+            .passes("GET /2 HTTP/1.1\nhost: a")
+    };
+    vec![
+        other("a connection that a client authenticates by NTLM closes with this client's", "NTLM TlRM"),
+        other(
+            "a connection that a client authenticates by Negotiate closes with this client's",
+            "negotiate YII",
+        ),
+        row("a connection that a client authenticates carries its next request", "NTLM TlRM")
+            .sends("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
+            .app([Reads, Sends(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nalice".to_vec())])
+            .app_receives("GET /2 HTTP/1.1\nhost: a")
+            .gets(response(200).body("alice")),
+    ]
 }
