@@ -45,8 +45,8 @@ pub enum BodyError {
     #[error("the response body has an invalid coding")]
     InvalidCoding,
     /// An HTTP/2 stream failed.
-    #[error(transparent)]
-    Http2(h2::Error),
+    #[error("{0}")]
+    Http2(#[source] h2::Error),
 }
 
 /// Why a request got no HTTP/2 stream.

@@ -12,6 +12,7 @@
 
 mod check;
 mod forwarded;
+pub mod grpc;
 mod hop_by_hop;
 mod host;
 

@@ -57,6 +57,10 @@ pub enum ForwardError {
     /// sent again.
     #[error("the app refuses the request, and has not processed it: {0}")]
     Unprocessed(#[source] io::Error),
+    /// The request was sent, perhaps in part, and the connection ended before any byte of a
+    /// response.
+    #[error("the pod closed the connection: {0}")]
+    Closed(#[source] io::Error),
     /// The request was sent, perhaps in part, and failed.
     #[error("the pod closed the connection or violated the protocol: {0}")]
     Failed(#[source] io::Error),
@@ -127,9 +131,10 @@ impl Forwarder {
             http_client::Error::Unanswered(cause) if head.method.is_idempotent() && body.is_whole() => {
                 ForwardError::Unanswered(cause)
             }
-            http_client::Error::Unreachable(cause)
-            | http_client::Error::Unanswered(cause)
-            | http_client::Error::Failed(cause) => ForwardError::Failed(cause),
+            http_client::Error::Unreachable(cause) | http_client::Error::Unanswered(cause) => {
+                ForwardError::Closed(cause)
+            }
+            http_client::Error::Failed(cause) => ForwardError::Failed(cause),
             http_client::Error::Unprocessed(cause) => ForwardError::Unprocessed(cause),
             http_client::Error::NoFreeStream(none) => ForwardError::NoFreeStream(none),
             http_client::Error::InvalidResponse(bad) => ForwardError::BadResponse(bad),

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use proxy::gateway::grpc::DeadlineExceeded;
+
 use crate::workloads::StartFailure;
 
 /// Why a request is not held, or no longer. The text is the `detail` of the error response.
@@ -26,6 +28,9 @@ pub enum Rejection {
         /// The workload's wake timeout.
         after: Duration,
     },
+    /// The deadline of a gRPC call passed while it was held.
+    #[error(transparent)]
+    DeadlineExceeded(#[from] DeadlineExceeded),
     /// The workload was scaled to zero by hand; requests do not wake it.
     #[error("the workload is paused: it was scaled to zero by hand; requests get 503 until it is scaled up")]
     Paused,

@@ -8,6 +8,7 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use http_client::NoFreeStream;
 use proxy::gateway::MalformedRequest;
+use proxy::gateway::grpc::CallFailure;
 
 use crate::pods::forwarder::ForwardError;
 use crate::queue::rejection::Rejection;
@@ -59,6 +60,7 @@ pub fn respond(error: &RequestError, workload: &Key) -> Response<Full<Bytes>> {
         body.insert("cause".to_owned(), failure.cause.as_str().into());
     }
     let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    response.extensions_mut().insert(call_failure(error));
     *response.status_mut() = problem.status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -72,6 +74,31 @@ pub fn respond(error: &RequestError, workload: &Key) -> Response<Full<Bytes>> {
 pub(super) fn status_and_reason(error: &RequestError) -> (StatusCode, &'static str) {
     let Problem { status, reason, .. } = problem(error);
     (status, reason)
+}
+
+/// What a gRPC client gets.
+fn call_failure(error: &RequestError) -> CallFailure {
+    let failure = match error {
+        RequestError::Rejected(Rejection::DeadlineExceeded(_))
+        | RequestError::Forward(ForwardError::TimedOut(_)) => CallFailure::timed_out,
+        RequestError::Rejected(_)
+        | RequestError::Forward(
+            ForwardError::Unreachable(_)
+            | ForwardError::NoFreeStream(_)
+            | ForwardError::NoPort
+            | ForwardError::OtherPod
+            | ForwardError::Unprocessed(_),
+        ) => CallFailure::refused,
+        RequestError::Forward(ForwardError::Unanswered(_) | ForwardError::Closed(_)) => {
+            CallFailure::unavailable
+        }
+        RequestError::Malformed(_)
+        | RequestError::MisroutedProbe
+        | RequestError::Forward(
+            ForwardError::Failed(_) | ForwardError::RequestBodyFailed | ForwardError::BadResponse(_),
+        ) => CallFailure::internal,
+    };
+    failure(error.to_string())
 }
 
 fn problem(error: &RequestError) -> Problem {
@@ -88,6 +115,9 @@ fn problem(error: &RequestError) -> Problem {
         RequestError::Rejected(Rejection::Paused) => (StatusCode::SERVICE_UNAVAILABLE, "Paused", None),
         RequestError::Rejected(Rejection::WakeTimeout { .. }) => {
             (StatusCode::GATEWAY_TIMEOUT, "WakeTimeout", None)
+        }
+        RequestError::Rejected(Rejection::DeadlineExceeded(_)) => {
+            (StatusCode::GATEWAY_TIMEOUT, "DeadlineExceeded", None)
         }
         RequestError::Rejected(Rejection::WorkloadDeleted) => {
             (StatusCode::NOT_FOUND, "WorkloadDeleted", None)
@@ -106,9 +136,9 @@ fn problem(error: &RequestError) -> Problem {
         RequestError::Forward(ForwardError::NoFreeStream(NoFreeStream::TimedOut { .. })) => {
             (StatusCode::GATEWAY_TIMEOUT, "PodStreamsFull", None)
         }
-        RequestError::Forward(ForwardError::Unanswered(_) | ForwardError::Failed(_)) => {
-            (StatusCode::BAD_GATEWAY, "PodFailed", None)
-        }
+        RequestError::Forward(
+            ForwardError::Unanswered(_) | ForwardError::Closed(_) | ForwardError::Failed(_),
+        ) => (StatusCode::BAD_GATEWAY, "PodFailed", None),
         RequestError::Forward(ForwardError::TimedOut(_)) => {
             (StatusCode::GATEWAY_TIMEOUT, "RequestTimeout", None)
         }

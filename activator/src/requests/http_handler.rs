@@ -25,6 +25,7 @@ use http::{Request, Response, Version};
 use http_body::Body;
 use http_body_util::{Either, Full};
 use http_client::ResponseBody;
+use proxy::gateway::grpc::{self, Call, CallFailure, DeadlineExceeded};
 use proxy::gateway::{self, MalformedRequest, Sender};
 use proxy::incoming_body::IncomingBody;
 use proxy::listener::ConnectionAddresses;
@@ -106,7 +107,7 @@ impl HttpHandler {
         if let Some(response) = activator_probe::respond(request.headers(), self.workload.key()) {
             return local(response);
         }
-        let version = request.version();
+        let (version, call) = (request.version(), Call::of(&request));
         let request = Box::new(request);
         let mut response = if let Some((uncounted, pod)) = self.enter_uncounted(&*request) {
             let result = Box::pin(self.serve_uncounted(request, uncounted, pod, addresses, forwarder)).await;
@@ -122,6 +123,9 @@ impl HttpHandler {
             self.workload.metrics().answered(response.status());
             response
         };
+        if call.is_some_and(|call| CallFailure::respond(&mut response, call)) {
+            *response.body_mut() = Either::Right(Either::Left(Full::default()));
+        }
         if self.asks_clients_to_reconnect() {
             server::drain_connection(&mut response, version);
         }
@@ -208,6 +212,7 @@ impl HttpHandler {
                 None => self.acquire(&mut request, deadline).await?,
             };
             request.held |= slot.waited();
+            request.reduce_call_timeout().map_err(|rejection| request.fail(rejection))?;
             slot.pod().mark(&mut request.head.headers);
             request.observed = self.workload.observe(slot.pod());
             let forwarded = request.begin_forward();
@@ -268,6 +273,7 @@ impl HttpHandler {
         let trace = tracer.and_then(|tracer| tracer.begin(&head, self.workload.key(), received));
         let body_size = body.size_hint().upper();
         let timer = self.workload.start_timer(worker, received);
+        let call_deadline = grpc::call_deadline(&head.headers, received);
         let body = held_body(body, &timer);
         Ok(Box::new(PendingRequest {
             received,
@@ -277,6 +283,7 @@ impl HttpHandler {
             body,
             timer,
             upgrade,
+            call_deadline,
             counted,
             granted: None,
             observed: None,
@@ -302,12 +309,16 @@ impl HttpHandler {
         deadline: Instant,
     ) -> Result<SlotPermit, RequestError> {
         let held = || held_bytes(&request.head, request.body_size);
+        let until = request.call_deadline.map_or(deadline, |call| call.min(deadline));
         let acquired = tokio::select! {
             biased;
-            acquired = self.workload.acquire(request.received, deadline, held) => acquired,
+            acquired = self.workload.acquire(request.received, until, held) => acquired,
             never = request.body.peek() => match never {},
         };
-        acquired.map_err(|rejection| request.fail(rejection))
+        acquired.map_err(|rejection| {
+            let is_late = until < deadline && Instant::now() >= until;
+            request.fail(if is_late { DeadlineExceeded.into() } else { rejection })
+        })
     }
 
     async fn send_within_timeouts(

@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body_util::{Either, Full};
 use http_client::ResponseBody;
+use proxy::gateway::grpc;
 use proxy::incoming_body::IncomingBody;
 use proxy::listener::ConnectionAddresses;
 use proxy::memory::budget::MemoryPermit;
@@ -20,6 +21,7 @@ use tokio::time::Instant;
 use crate::pods::forwarder::ForwardError;
 use crate::pods::held_body::HeldBody;
 use crate::pods::pod_tracker::UncountedOnPod;
+use crate::queue::rejection::Rejection;
 use crate::queue::slot_queue::SlotPermit;
 use crate::reports::pod_observer::ObservedRequest;
 use crate::reports::request_counter::CountedRequest;
@@ -61,6 +63,8 @@ pub(super) struct PendingRequest {
     /// Runs from the moment the request has a slot.
     pub(super) timer: RequestTimer,
     pub(super) upgrade: Option<Upgrade>,
+    /// When a gRPC call is too late.
+    pub(super) call_deadline: Option<Instant>,
     pub(super) counted: CountedRequest,
     /// The slot that it was granted before it is served.
     pub(super) granted: Option<SlotPermit>,
@@ -115,6 +119,14 @@ impl PendingRequest {
         Some(now)
     }
 
+    /// Takes the time that it was held from the timeout of a call.
+    pub(super) fn reduce_call_timeout(&mut self) -> Result<(), Rejection> {
+        if !self.held {
+            return Ok(());
+        }
+        Ok(grpc::reduce_timeout(&mut self.head.headers, self.call_deadline, Instant::now())?)
+    }
+
     /// The pod did not take it.
     pub(super) fn hold_again(&mut self) {
         self.held = true;
@@ -159,6 +171,7 @@ impl PendingRequest {
             // The client's failure, as if it had left.
             ForwardError::RequestBodyFailed => {}
             ForwardError::Unanswered(_)
+            | ForwardError::Closed(_)
             | ForwardError::Failed(_)
             | ForwardError::TimedOut(_)
             | ForwardError::BadResponse(_) => observed.fail(true),

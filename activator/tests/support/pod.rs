@@ -234,7 +234,8 @@ impl PodState {
     async fn serve(self: &Arc<Self>, request: Request<IncomingBody>) -> Response<Body> {
         self.served.fetch_add(1, Ordering::SeqCst);
         let running = Running::new(self.clone());
-        let context = request.headers().iter().filter(|(name, _)| name.as_str().starts_with("trace"));
+        let is_returned = |name: &str| name.starts_with("trace") || name == "grpc-timeout";
+        let context = request.headers().iter().filter(|(name, _)| is_returned(name.as_str()));
         let context: Vec<_> = context.map(|(name, value)| (name.clone(), value.clone())).collect();
         let mut response = match request.uri().path() {
             "/echo" => Response::new(Either::Right(Either::Left(request.into_body()))),

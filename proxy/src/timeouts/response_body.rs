@@ -5,6 +5,8 @@
 //! it as soon as they have the head. Any other body is shared with the timeout list, which drops it
 //! when a timeout is exceeded. A server does not poll a body while the client reads nothing, so
 //! without the list a stalled client would keep its slot of the app.
+//!
+//! A gRPC call that the app or a timeout ends gets a status: a reset would make its client guess.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,10 +20,15 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::grpc_status;
 use super::request_timer::{RequestTimer, TimeoutExceeded};
+use crate::gateway::grpc::{CallFailure, CallStream};
 
 /// The body of a response of the app.
 #[derive(Debug)]
-pub struct TimedResponseBody<G>(BodyState<G>);
+pub struct TimedResponseBody<G> {
+    state: BodyState<G>,
+    /// Of a gRPC call: a failure of the app becomes its status.
+    call: Option<CallStream>,
+}
 
 /// What a request holds until the end of its response body: its slot, and its place in the counts.
 ///
@@ -90,21 +97,42 @@ impl<G: ResponseGuard> TimedResponseBody<G> {
         if live.body.is_end_stream() {
             live.end(grpc_status::is_server_failure(&head.headers));
         }
-        Response::from_parts(head, Self(BodyState::Fresh(live)))
+        let call = CallStream::of(&head);
+        Response::from_parts(head, Self { state: BodyState::Fresh(live), call })
+    }
+
+    fn poll_app_frame(&mut self, cx: &mut Context<'_>) -> PolledFrame {
+        let this = self;
+        if let BodyState::Fresh(live) = &mut this.state {
+            let polled = live.poll_frame(cx);
+            if live.has_ended(&polled) {
+                this.state = BodyState::Ended;
+                return polled;
+            }
+            this.share();
+            if polled.is_ready() {
+                return polled;
+            }
+        }
+        match &mut this.state {
+            BodyState::Fresh(_) => Poll::Pending,
+            BodyState::Shared(shared) => shared.poll_frame(cx),
+            BodyState::Ended => Poll::Ready(None),
+        }
     }
 
     /// Shares the body with the timeout list.
     fn share(&mut self) {
-        if !matches!(&self.0, BodyState::Fresh(live) if live.timer.has_timeouts()) {
+        if !matches!(&self.state, BodyState::Fresh(live) if live.timer.has_timeouts()) {
             return;
         }
-        let BodyState::Fresh(live) = std::mem::replace(&mut self.0, BodyState::Ended) else { return };
+        let BodyState::Fresh(live) = std::mem::replace(&mut self.state, BodyState::Ended) else { return };
         let state = SharedBodyState { live: Some(live), cut: None, task: None };
         let shared = Arc::new(SharedBody(Mutex::new(state)));
         if let Some(live) = &mut shared.lock().live {
             live.timer.schedule(&Waker::from(shared.clone()));
         }
-        self.0 = BodyState::Shared(shared);
+        self.state = BodyState::Shared(shared);
     }
 }
 
@@ -113,27 +141,23 @@ impl<G: ResponseGuard> Body for TimedResponseBody<G> {
     type Error = ResponseBodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
-        let this = &mut *self;
-        if let BodyState::Fresh(live) = &mut this.0 {
-            let polled = live.poll_frame(cx);
-            if live.has_ended(&polled) {
-                this.0 = BodyState::Ended;
+        let polled = self.poll_app_frame(cx);
+        let (Some(call), Poll::Ready(Some(frame))) = (&mut self.call, &polled) else { return polled };
+        let failure = match frame {
+            Ok(frame) => {
+                call.record(frame);
                 return polled;
             }
-            this.share();
-            if polled.is_ready() {
-                return polled;
-            }
-        }
-        match &mut this.0 {
-            BodyState::Fresh(_) => Poll::Pending,
-            BodyState::Shared(shared) => shared.poll_frame(cx),
-            BodyState::Ended => Poll::Ready(None),
+            Err(error) => call_failure(error),
+        };
+        match failure.and_then(|failure| call.end(&failure)) {
+            Some(end) => Poll::Ready(Some(Ok(end))),
+            None => polled,
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.state {
             BodyState::Fresh(live) => live.body.is_end_stream(),
             // A cut body has not returned its error yet.
             BodyState::Shared(shared) => {
@@ -145,7 +169,7 @@ impl<G: ResponseGuard> Body for TimedResponseBody<G> {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.state {
             BodyState::Fresh(live) => live.body.size_hint(),
             BodyState::Shared(shared) => {
                 let stream = shared.lock();
@@ -158,10 +182,20 @@ impl<G: ResponseGuard> Body for TimedResponseBody<G> {
 
 impl<G> Drop for TimedResponseBody<G> {
     fn drop(&mut self) {
-        if let BodyState::Shared(shared) = &self.0 {
+        if let BodyState::Shared(shared) = &self.state {
             let live = shared.lock().live.take();
             drop(live);
         }
+    }
+}
+
+/// How a call fails whose response has begun. A reset by the app is passed on, because its code has
+/// a meaning.
+fn call_failure(error: &ResponseBodyError) -> Option<CallFailure> {
+    match error {
+        ResponseBodyError::App(http_client::BodyError::Http2(cause)) if cause.is_reset() => None,
+        ResponseBodyError::App(_) => Some(CallFailure::unavailable(error.to_string())),
+        ResponseBodyError::Timeout(_) => Some(CallFailure::timed_out(error.to_string())),
     }
 }
 

@@ -10,7 +10,9 @@ use std::future::pending;
 use std::sync::Arc;
 
 use http::{HeaderMap, Request, Response, Version};
+use http_body_util::{Either, Full};
 use proxy::gateway;
+use proxy::gateway::grpc::{Call, CallFailure};
 use proxy::incoming_body::IncomingBody;
 use proxy::listener::ConnectionAddresses;
 use proxy::memory::budget::{BudgetExceeded, MemoryPermit};
@@ -90,14 +92,18 @@ impl ConnectionRequests {
         let active = self.activity.begin_request();
         let account = self.client_account(destination, request.headers());
         let memory = self.take_request(&account, request.version());
+        let call = Call::of(&request);
         let request = Box::new(request.map(RequestBody::from));
         async move {
             // The connection is about to close; the client sends its request on another one.
             let Some(active) = active else { return pending().await };
-            let (response, permit) = match memory {
+            let (mut response, permit) = match memory {
                 Ok(permit) => (handler.handle(request, destination, &addresses, &account).await, permit),
                 Err(exceeded) => (error_response(exceeded.into()), None),
             };
+            if call.is_some_and(|call| CallFailure::respond(&mut response, call)) {
+                *response.body_mut() = Either::Right(Full::default());
+            }
             response.map(|body| TrackedBody::new(body, (active, permit)))
         }
     }

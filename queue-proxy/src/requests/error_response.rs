@@ -7,6 +7,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use http_client::{InvalidResponse, NoFreeStream};
 use proxy::gateway::MalformedRequest;
+use proxy::gateway::grpc::{CallFailure, DeadlineExceeded};
 use proxy::memory::budget::BudgetExceeded;
 use proxy::timeouts::request_timer::TimeoutExceeded;
 
@@ -32,7 +33,9 @@ pub(crate) enum RequestError {
     NoFreeStream(NoFreeStream),
     #[error("the app refuses the request again and again, and has not processed it")]
     Unprocessed,
-    #[error("the app closed the connection before it responded, or violated HTTP")]
+    #[error("the app closed the connection before it responded")]
+    AppClosed,
+    #[error("the app reset the request, ended within the head of its response, or violated HTTP")]
     AppFailed,
     #[error("the request is for another pod, which may have had this address before")]
     OtherPod,
@@ -50,6 +53,8 @@ pub(crate) enum RequestError {
     InvalidResponse(#[from] InvalidResponse),
     #[error(transparent)]
     TimedOut(#[from] TimeoutExceeded),
+    #[error(transparent)]
+    DeadlineExceeded(#[from] DeadlineExceeded),
 }
 
 impl From<BudgetExceeded> for RequestError {
@@ -64,7 +69,8 @@ impl From<http_client::Error> for RequestError {
             http_client::Error::Unreachable(_) => Self::AppUnreachable,
             http_client::Error::NoFreeStream(none) => Self::NoFreeStream(none),
             http_client::Error::Unprocessed(_) => Self::Unprocessed,
-            http_client::Error::Unanswered(_) | http_client::Error::Failed(_) => Self::AppFailed,
+            http_client::Error::Unanswered(_) => Self::AppClosed,
+            http_client::Error::Failed(_) => Self::AppFailed,
             http_client::Error::InvalidResponse(invalid) => Self::InvalidResponse(invalid),
             http_client::Error::RequestBody(_) => Self::RequestBodyFailed,
         }
@@ -87,12 +93,36 @@ impl RequestError {
             | Self::NoFreeStream(NoFreeStream::QueueFull) => StatusCode::SERVICE_UNAVAILABLE,
             Self::OtherPod | Self::AppUsesHttp => StatusCode::MISDIRECTED_REQUEST,
             Self::NotATunnelRequest => StatusCode::UPGRADE_REQUIRED,
-            Self::AppUnreachable | Self::AppFailed | Self::InvalidResponse(_) => StatusCode::BAD_GATEWAY,
-            Self::MalformedRequest(malformed) => malformed.status(),
-            Self::TimedOut(_) | Self::NoFreeStream(NoFreeStream::TimedOut { .. }) => {
-                StatusCode::GATEWAY_TIMEOUT
+            Self::AppUnreachable | Self::AppClosed | Self::AppFailed | Self::InvalidResponse(_) => {
+                StatusCode::BAD_GATEWAY
             }
+            Self::MalformedRequest(malformed) => malformed.status(),
+            Self::TimedOut(_)
+            | Self::DeadlineExceeded(_)
+            | Self::NoFreeStream(NoFreeStream::TimedOut { .. }) => StatusCode::GATEWAY_TIMEOUT,
         }
+    }
+
+    /// What a gRPC client gets; `None` for what only activators and probes get.
+    fn call_failure(&self) -> Option<CallFailure> {
+        let failure = match self {
+            Self::QueueFull(_)
+            | Self::MemoryFull(_)
+            | Self::Unavailable(_)
+            | Self::AppUnreachable
+            | Self::NoFreeStream(_)
+            | Self::Unprocessed => CallFailure::refused,
+            Self::AppClosed => CallFailure::unavailable,
+            Self::TimedOut(_) | Self::DeadlineExceeded(_) => CallFailure::timed_out,
+            Self::AppFailed
+            | Self::InvalidResponse(_)
+            | Self::MalformedRequest(_)
+            | Self::RequestBodyFailed => CallFailure::internal,
+            Self::OtherPod | Self::AppUsesHttp | Self::NotATunnelRequest | Self::TooManyTunnels => {
+                return None;
+            }
+        };
+        Some(failure(self.to_string()))
     }
 
     pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
@@ -104,6 +134,9 @@ impl RequestError {
         });
         let mut response = Response::new(Full::new(Bytes::from(problem.to_string())));
         *response.status_mut() = status;
+        if let Some(failure) = self.call_failure() {
+            response.extensions_mut().insert(failure);
+        }
         response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM);
         if matches!(self, Self::OtherPod) {
             response.headers_mut().insert(MISDIRECTED_HEADER, HeaderValue::from_static("pod"));

@@ -14,13 +14,14 @@ use http::header::{HeaderName, HeaderValue};
 use http::{Request, Response};
 use http_body_util::{Either, Full};
 use http_client::ResponseBody;
+use proxy::gateway::grpc::{self, DeadlineExceeded};
 use proxy::gateway::{self, Sender};
 use proxy::listener::ConnectionAddresses;
 use proxy::server;
 use proxy::timeouts::request_body::RequestBody;
 use proxy::timeouts::request_timer::{RequestTimer, RequestTimers};
 use proxy::timeouts::response_body::{ResponseGuard, TimedResponseBody};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::app_connections::AppConnections;
 use super::error_response::RequestError;
@@ -165,28 +166,49 @@ impl Handler {
     /// Admits the request, and forwards it.
     async fn admit_and_forward(
         &self,
-        request: Box<Request<RequestBody>>,
+        mut request: Box<Request<RequestBody>>,
         addresses: &ConnectionAddresses,
         sender: Sender,
         is_upgrade: bool,
         in_flight: &mut InFlightRequest,
     ) -> Result<Response<ResponseBody>, RequestError> {
-        self.admit(in_flight).await?;
+        if !self.admit_at_once(in_flight) {
+            Box::pin(self.hold(&mut request, in_flight)).await?;
+        }
         forward(&self.app, request, addresses, sender, is_upgrade).await
     }
 
-    /// Waits for a slot, then for the app if it is still starting.
-    async fn admit(&self, in_flight: &mut InFlightRequest) -> Result<(), RequestError> {
-        if self.availability.has_started()
-            && let Some(permit) = self.breaker.try_acquire()
-        {
-            in_flight.hold(permit);
-            in_flight.enter_app(in_flight.arrived());
-            return Ok(());
+    /// Whether the app has started and a slot is free, which the request then has.
+    fn admit_at_once(&self, in_flight: &mut InFlightRequest) -> bool {
+        if !self.availability.has_started() {
+            return false;
         }
-        in_flight.hold(self.breaker.acquire().await?);
-        self.availability.wait_for_start(START_TIMEOUT).await?;
-        in_flight.enter_app(Instant::now().into_std());
+        let Some(permit) = self.breaker.try_acquire() else { return false };
+        in_flight.hold(permit);
+        in_flight.enter_app(in_flight.arrived());
+        true
+    }
+
+    /// Waits for a slot, then for the app if it is still starting. A call whose deadline passes
+    /// meanwhile is not sent.
+    async fn hold(
+        &self,
+        request: &mut Request<RequestBody>,
+        in_flight: &mut InFlightRequest,
+    ) -> Result<(), RequestError> {
+        let deadline = grpc::call_deadline(request.headers(), in_flight.arrived().into());
+        let admitted = async {
+            in_flight.hold(self.breaker.acquire().await?);
+            self.availability.wait_for_start(START_TIMEOUT).await?;
+            Ok::<_, RequestError>(())
+        };
+        match deadline {
+            Some(deadline) => timeout_at(deadline, admitted).await.map_err(|_| DeadlineExceeded)??,
+            None => admitted.await?,
+        }
+        let now = Instant::now();
+        grpc::reduce_timeout(request.headers_mut(), deadline, now)?;
+        in_flight.enter_app(now.into_std());
         Ok(())
     }
 }

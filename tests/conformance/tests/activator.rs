@@ -69,3 +69,8 @@ async fn slow() {
 async fn http2() {
     check_http2(activator, table::http2::rows()).await;
 }
+
+#[tokio::test]
+async fn grpc_web() {
+    check(activator, table::http2::grpc::web_rows()).await;
+}

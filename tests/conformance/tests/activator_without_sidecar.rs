@@ -74,3 +74,8 @@ async fn http2() {
 async fn shared_connections() {
     check_http2(activator_without_sidecar, table::http2::shared_connections::upload_rows()).await;
 }
+
+#[tokio::test]
+async fn grpc_web() {
+    check(activator_without_sidecar, table::http2::grpc::web_rows()).await;
+}

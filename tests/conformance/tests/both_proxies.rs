@@ -20,6 +20,12 @@ async fn forwarding() {
 }
 
 #[tokio::test]
+async fn grpc() {
+    check_http2(both_proxies, table::http2::grpc::rows()).await;
+    check(both_proxies, table::http2::grpc::web_rows()).await;
+}
+
+#[tokio::test]
 async fn shared_connections() {
     check_http2(both_proxies, table::http2::shared_connections::upload_rows()).await;
     check_http2(both_proxies, table::http2::shared_connections::cancelled_rows()).await;

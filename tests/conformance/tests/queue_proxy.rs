@@ -74,3 +74,8 @@ async fn http2() {
 async fn shared_connections() {
     check_http2(queue_proxy, table::http2::shared_connections::upload_rows()).await;
 }
+
+#[tokio::test]
+async fn grpc_web() {
+    check(queue_proxy, table::http2::grpc::web_rows()).await;
+}

@@ -1,5 +1,6 @@
 //! HTTP/2 with prior knowledge: valid requests, invalid ones, and floods.
 
+pub mod grpc;
 mod resets;
 mod retries;
 pub mod shared_connections;
@@ -28,6 +29,8 @@ pub fn rows() -> Vec<Http2Case> {
         app(),
         resets::rows(),
         retries::rows(),
+        grpc::rows(),
+        grpc::reset_rows(),
         shared_connections::cancelled_rows(),
     ]
     .concat()

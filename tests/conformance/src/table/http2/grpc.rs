@@ -1,0 +1,97 @@
+//! gRPC calls that the proxy answers itself, or whose app fails: the status is in the trailers.
+
+use crate::case::{self, AppAction, Case, ExpectedResponse, response};
+use crate::http2::Http2Action::{Closes, Reads, Sends};
+use crate::http2::code::*;
+use crate::http2::{self, Frame, Http2Case, data, headers, request, reset};
+
+const SOURCE: &str = "gRPC over HTTP/2: Responses; gRFC A6";
+const SEEN: &str = "POST / HTTP/2\n:authority: a\ncontent-type: application/grpc\nte: trailers\n\nhello";
+
+/// The rows.
+pub fn rows() -> Vec<Http2Case> {
+    let refuses = || [Reads, Sends(vec![reset(1, REFUSED_STREAM)])];
+    let refused = call("a call that the app refuses again and again is UNAVAILABLE, with a pause");
+    let refused = (0..3).fold(refused.app(refuses()), |row, _| row.app(refuses()).app_receives(SEEN));
+    let begins = || -> [Frame; 2] {
+        [headers(1, &[(":status", "200"), ("content-type", "application/grpc")]), data(1, "half")]
+    };
+    vec![
+        refused
+            .gets(1, status("grpc-status: 14").with("grpc-retry-pushback-ms: 1000").without("retry-after: ")),
+        call("a call whose app closes the connection before its response is UNAVAILABLE")
+            .app([Reads, Closes])
+            .gets(1, status("grpc-status: 14").without("grpc-retry-pushback-ms: ")),
+        call("a call that the app resets before its response is INTERNAL")
+            .app([Reads, Sends(vec![reset(1, INTERNAL_ERROR)])])
+            .gets(1, status("grpc-status: 13").without("grpc-retry-pushback-ms: ")),
+        call("a call whose app closes the connection in its response ends with UNAVAILABLE")
+            .app([Reads, Sends(begins().to_vec()), Closes])
+            .gets(
+                1,
+                response(200)
+                    .body("half")
+                    .trailer("grpc-status: 14")
+                    .trailer("grpc-message: the app did not complete its response"),
+            ),
+    ]
+}
+
+/// The rows of resets, which overtake what waits in a first proxy.
+pub fn reset_rows() -> Vec<Http2Case> {
+    let begins = headers(1, &[(":status", "200"), ("content-type", "application/grpc")]);
+    vec![
+        call("a call that the app resets in its response is reset with its code")
+            .app([Reads, Sends(vec![begins, data(1, "half"), reset(1, ENHANCE_YOUR_CALM)])])
+            .is_reset(1, ENHANCE_YOUR_CALM),
+    ]
+}
+
+fn call(name: &'static str) -> Http2Case {
+    http2::case(name, SOURCE)
+        .sends([
+            request(1, "POST", "/", &[("content-type", "application/grpc"), ("te", "trailers")]),
+            data(1, "hello").ending(),
+        ])
+        .app_receives(SEEN)
+}
+
+/// The rows of gRPC-Web over HTTP/1.1.
+pub fn web_rows() -> Vec<Case> {
+    let call = |name, content: &str| {
+        let head =
+            format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Type: {content}\r\nContent-Length: 5\r\n\r\n");
+        case::case(name, "gRPC-Web").sends(format!("{head}hello")).app([AppAction::Reads]).app_receives(
+            format!("POST / HTTP/1.1\ncontent-length: 5\ncontent-type: {content}\nhost: a\n\nhello"),
+        )
+    };
+    let (web, text) = ("application/grpc-web+proto", "application/grpc-web-text");
+    let begins = |body: &str| {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {web}\r\ntransfer-encoding: chunked\r\n\r\n");
+        AppAction::Sends(format!("{head}7\r\n{body}\r\n").into_bytes())
+    };
+    let trailers = "grpc-status:14\r\ngrpc-message:the app did not complete its response\r\n";
+    vec![
+        call("a call of gRPC-Web whose app closes the connection has a status", web)
+            .app([AppAction::Closes])
+            .gets(status("grpc-status: 14").with("content-type: application/grpc-web").body("")),
+        call("a call of gRPC-Web in text whose app closes the connection has a status", text)
+            .app([AppAction::Closes])
+            .gets(status("grpc-status: 14").with("content-type: application/grpc-web-text").body("")),
+        call("a call of gRPC-Web whose app closes the connection in its response ends with a status", web)
+            .app([begins("\0\0\0\0\x02hi"), AppAction::Closes])
+            .gets(
+                response(200)
+                    .body([b"\0\0\0\0\x02hi\x80\0\0\0\x44".as_slice(), trailers.as_bytes()].concat()),
+            ),
+        call("a call of gRPC-Web whose app closes the connection in a message is cut", web)
+            .app([begins("\0\0\0\0\x05hi"), AppAction::Closes])
+            .gets(response(200).body("\0\0\0\0\x05hi").cut())
+            .then_closes(),
+    ]
+}
+
+/// A response of trailers alone.
+fn status(field: &'static str) -> ExpectedResponse {
+    response(200).with(field)
+}
