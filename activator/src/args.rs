@@ -206,6 +206,7 @@ impl Limits {
         IdleTimeouts {
             after_response: self.tcp_silence,
             after_request: self.tcp_answer_time,
+            half_closed: Duration::MAX,
             close_after: None,
         }
     }

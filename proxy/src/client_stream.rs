@@ -1,68 +1,52 @@
 //! ClientStream: a client's connection below the HTTP/1 server.
 //!
-//! It signals when bytes arrive, with which the server starts the timeout of a head. It is closed
-//! with a reset if the server has cut a response whose only end is that of the connection. After an
-//! upgrade `tcp` takes the connection back.
+//! It signals when bytes arrive, with which the server starts the timeout of a head. It detects
+//! that the client has left while the server does not read. Its close lingers if the client may be
+//! sending, and is a reset if the server has cut a response whose only end is that of the
+//! connection. After an upgrade `tcp` takes the connection back.
+
+mod bytes_ahead;
+mod departure;
+mod lingering;
+mod peer_closed;
+mod signals;
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use self::departure::Departure;
+use self::lingering::Lingering;
+use self::peer_closed::PeerClosed;
 use crate::abort::Abort;
 
-/// Signals between a connection and its server. Both run in one task, so no ordering is needed.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ClientSignals(Arc<Signals>);
-
-#[derive(Debug, Default)]
-struct Signals {
-    /// Bytes have arrived since this was last cleared.
-    received: AtomicBool,
-    /// The client may read the response until the connection closes.
-    reads_until_close: AtomicBool,
-    /// The close is a reset.
-    aborts: AtomicBool,
-}
+pub use self::peer_closed::peer_closed;
+pub(crate) use self::signals::ClientSignals;
 
 /// A connection with its signals.
 #[derive(Debug)]
 pub(crate) struct ClientStream<S: Abort> {
     stream: S,
     signals: ClientSignals,
-}
-
-// === impl ClientSignals ===
-
-impl ClientSignals {
-    pub(crate) fn clear_received(&self) {
-        self.0.received.store(false, Ordering::Relaxed);
-    }
-
-    pub(crate) fn has_received(&self) -> bool {
-        self.0.received.load(Ordering::Relaxed)
-    }
-
-    /// Sets whether the client of the current request reads until the connection closes, as one of
-    /// HTTP/1.0 does.
-    pub(crate) fn set_reads_until_close(&self, reads: bool) {
-        self.0.reads_until_close.store(reads, Ordering::Relaxed);
-    }
-
-    /// The response was cut; the close of the connection must not look like its end.
-    pub(crate) fn response_cut(&self) {
-        self.0.aborts.store(self.0.reads_until_close.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
+    /// The server waits for bytes, and so for the end of the connection.
+    awaits_bytes: bool,
+    /// Boxed, as the next one, because most connections never have it.
+    departure: Option<Box<Departure>>,
+    lingering: Option<Box<Lingering>>,
 }
 
 // === impl ClientStream ===
 
 impl<S: Abort> ClientStream<S> {
     pub(crate) fn new(stream: S, signals: ClientSignals) -> Self {
-        Self { stream, signals }
+        Self { stream, signals, awaits_bytes: false, departure: None, lingering: None }
+    }
+
+    /// The connection is a tunnel from now on.
+    pub(crate) fn switch_protocol(&self) {
+        self.signals.switch_protocol();
     }
 }
 
@@ -74,7 +58,7 @@ impl<S: Abort> Abort for ClientStream<S> {
 
 impl<S: Abort> Drop for ClientStream<S> {
     fn drop(&mut self) {
-        if self.signals.0.aborts.load(Ordering::Relaxed) {
+        if self.signals.aborts() {
             self.stream.abort();
         }
     }
@@ -87,15 +71,19 @@ impl<S: AsyncRead + Abort + Unpin> AsyncRead for ClientStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let this = &mut *self;
+        let is_ahead = this.departure.as_mut().is_some_and(|departure| departure.read(buffer));
+        let read =
+            if is_ahead { Poll::Ready(Ok(())) } else { Pin::new(&mut this.stream).poll_read(cx, buffer) };
+        this.awaits_bytes = read.is_pending();
         if buffer.filled().len() > before {
-            self.signals.0.received.store(true, Ordering::Relaxed);
+            this.signals.receive();
         }
         read
     }
 }
 
-impl<S: AsyncWrite + Abort + Unpin> AsyncWrite for ClientStream<S> {
+impl<S: AsyncRead + AsyncWrite + Abort + PeerClosed + Unpin> AsyncWrite for ClientStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -112,11 +100,29 @@ impl<S: AsyncWrite + Abort + Unpin> AsyncWrite for ClientStream<S> {
         self.stream.is_write_vectored()
     }
 
+    /// The server calls this whenever it has nothing to write.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let this = &mut *self;
+        if !this.awaits_bytes
+            && this.signals.is_in_request()
+            && this.departure.get_or_insert_with(Box::default).poll(cx, &mut this.stream).is_ready()
+        {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        Pin::new(&mut this.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let this = &mut *self;
+        if this.lingering.is_none() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+        }
+        if !this.signals.may_be_sending() {
+            return Poll::Ready(Ok(()));
+        }
+        this.lingering.get_or_insert_with(Box::default).poll(cx, &mut this.stream).map(Ok)
     }
 }
+
+#[cfg(test)]
+mod tests;

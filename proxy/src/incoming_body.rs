@@ -1,10 +1,11 @@
 //! IncomingBody: the body of a client's request, of either version of HTTP.
 //!
 //! Over HTTP/2 the client's window grows as the body is polled, so a slow app holds back the
-//! client. Only END_STREAM ends a body: a reset before it, with any code, is an error.
+//! client. Only END_STREAM ends a body: a reset before it, with any code, is an error. Over HTTP/1 a
+//! body that is dropped before its end closes the connection.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use h2::RecvStream;
@@ -12,6 +13,8 @@ use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+
+use crate::client_stream::ClientSignals;
 
 /// A request body that the server receives.
 #[derive(Debug)]
@@ -29,8 +32,15 @@ pub enum IncomingBodyError {
 
 #[derive(Debug)]
 enum Source {
-    Http1(Incoming),
+    Http1(Http1Body),
     Http2(Http2Body),
+}
+
+#[derive(Debug)]
+struct Http1Body {
+    body: Incoming,
+    /// `None` for an empty body.
+    signals: Option<ClientSignals>,
 }
 
 #[derive(Debug)]
@@ -49,16 +59,15 @@ type FramePoll = Poll<Option<Result<Frame<Bytes>, IncomingBodyError>>>;
 // === impl IncomingBody ===
 
 impl IncomingBody {
+    pub(crate) fn http1(body: Incoming, signals: &ClientSignals) -> Self {
+        let signals = (!body.is_end_stream()).then(|| signals.clone());
+        Self(Source::Http1(Http1Body { body, signals }))
+    }
+
     pub(crate) fn http2(headers: &HeaderMap, frames: RecvStream) -> Self {
         let has_ended = frames.is_end_stream();
         let left = if has_ended { Some(0) } else { content_length(headers) };
         Self(Source::Http2(Http2Body { frames, left, has_all_data: false, has_ended }))
-    }
-}
-
-impl From<Incoming> for IncomingBody {
-    fn from(body: Incoming) -> Self {
-        Self(Source::Http1(body))
     }
 }
 
@@ -68,24 +77,49 @@ impl Body for IncomingBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> FramePoll {
         match &mut self.0 {
-            Source::Http1(body) => {
-                Pin::new(body).poll_frame(cx).map(|frame| Some(frame?.map_err(IncomingBodyError::Http1)))
-            }
+            Source::Http1(body) => body.poll_frame(cx),
             Source::Http2(body) => body.poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Source::Http1(body) => body.is_end_stream(),
+            Source::Http1(body) => body.body.is_end_stream(),
             Source::Http2(body) => body.has_ended,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Source::Http1(body) => body.size_hint(),
+            Source::Http1(body) => body.body.size_hint(),
             Source::Http2(body) => body.left.map_or_else(SizeHint::default, SizeHint::with_exact),
+        }
+    }
+}
+
+// === impl Http1Body ===
+
+impl Http1Body {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> FramePoll {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let (Some(Err(_)), Some(signals)) = (&frame, &self.signals) {
+            signals.cut_upload();
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(IncomingBodyError::Http1)))
+    }
+}
+
+impl Drop for Http1Body {
+    /// What the server has read is discarded, so that a small body leaves the connection open.
+    fn drop(&mut self) {
+        let Some(signals) = self.signals.take() else { return };
+        let mut cx = Context::from_waker(Waker::noop());
+        while !self.body.is_end_stream() {
+            match self.poll_frame(&mut cx) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(None) => return,
+                Poll::Ready(Some(Err(_))) | Poll::Pending => return signals.cut_upload(),
+            }
         }
     }
 }

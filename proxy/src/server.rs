@@ -16,6 +16,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::TryFutureExt;
 use http::{Request, Version};
 use http_client::BoxError;
 use hyper::body::Incoming;
@@ -266,8 +267,16 @@ impl Server {
                 let service = {
                     let signals = signals.clone();
                     service_fn(move |request: Request<Incoming>| {
-                        signals.set_reads_until_close(request.version() < Version::HTTP_11);
-                        handler.handle(request.map(IncomingBody::from), &addresses)
+                        let version = request.version();
+                        signals.begin_request(version < Version::HTTP_11);
+                        let request = request.map(|body| IncomingBody::http1(body, &signals));
+                        let signals = signals.clone();
+                        handler.handle(request, &addresses).map_ok(move |mut response| {
+                            if signals.is_upload_cut() {
+                                close_connection(&mut response, version);
+                            }
+                            response
+                        })
                     })
                 };
                 let connection = self.http1.clone().timer(timer).serve_connection(stream, service);
@@ -279,7 +288,7 @@ impl Server {
                 };
                 // An error of the response body; the connection is dropped behind this.
                 if served.as_ref().is_err_and(hyper::Error::is_user) {
-                    signals.response_cut();
+                    signals.cut_response();
                 }
                 served?;
             }

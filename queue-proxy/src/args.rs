@@ -207,6 +207,7 @@ impl Args {
         IdleTimeouts {
             after_response: self.tcp_silence,
             after_request: self.tcp_answer_time,
+            half_closed: Duration::MAX,
             close_after: Some(self.idle_timeout).filter(|idle| !idle.is_zero()),
         }
     }

@@ -8,8 +8,7 @@
 //! was read.
 //!
 //! While a request waits, [`HeldBody::peek`] reads its first frame, which mostly arrived with the
-//! head and is in memory in any case. An HTTP/1 server detects that a client disconnected only when
-//! nothing is left to read.
+//! head and is in memory in any case. A client that waits for 100 Continue gets it by that read.
 
 use std::convert::Infallible;
 use std::fmt;

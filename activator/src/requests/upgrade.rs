@@ -29,7 +29,7 @@ impl Upgrade {
         idle: Option<Duration>,
     ) -> Option<G> {
         let Some(pod) = response.body_mut().take_switched() else { return Some(guard) };
-        tokio::spawn(tcp::relay_upgraded(self.0, pod, guard, idle));
+        tokio::spawn(tcp::relay_upgraded(self.0, pod, guard, response.headers(), idle));
         None
     }
 }

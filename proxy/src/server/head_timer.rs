@@ -42,7 +42,7 @@ impl Timer for HeadTimer {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        self.signals.clear_received();
+        self.signals.begin_head();
         let sleep = tokio::time::sleep_until(deadline.into());
         Box::pin(HeadSleep { timer: self.clone(), sleep, has_begun: false })
     }

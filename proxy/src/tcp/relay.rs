@@ -45,6 +45,8 @@ pub struct IdleTimeouts {
     pub after_response: Duration,
     /// Behind bytes of the client, until the connection stops counting.
     pub after_request: Duration,
+    /// Behind the end of one side, until the connection ends; the one above if that is shorter.
+    pub half_closed: Duration,
     /// Until the connection is closed; `None` never.
     pub close_after: Option<Duration>,
 }
@@ -112,8 +114,9 @@ struct IdleTimer {
 
 impl IdleTimeouts {
     /// Counts as long as the connection is open, and closes it after `close_after`.
-    pub fn close_only(close_after: Option<Duration>) -> Self {
-        Self { after_response: Duration::MAX, after_request: Duration::MAX, close_after }
+    pub(super) fn close_only(close_after: Option<Duration>) -> Self {
+        let (after_response, after_request) = (Duration::MAX, Duration::MAX);
+        Self { after_response, after_request, half_closed: Duration::MAX, close_after }
     }
 }
 
@@ -157,7 +160,9 @@ impl<F: FnMut() -> G, G> TcpRelay<F, G> {
             if down_ended && up_ended {
                 return Poll::Ready(Ok(()));
             }
-            activity.ended(up.has_ended(), down.has_ended());
+            if activity.ended(up.has_ended(), down.has_ended()) {
+                idle_timer.disarm();
+            }
             if activity.moved(up.take_moved(), down.take_moved()) && self.counted.is_none() {
                 self.counted = Some((self.count)());
                 idle_timer.disarm();
@@ -216,12 +221,14 @@ impl Activity {
         self.client_sent || self.last.saturating_duration_since(self.began) > GREETING_TIME
     }
 
-    /// Records that an end closed its side.
-    fn ended(&mut self, client: bool, app: bool) {
-        if self.ended.is_none() && (client || app) {
+    /// Records that an end closed its side; true for the first one.
+    fn ended(&mut self, client: bool, app: bool) -> bool {
+        let is_first = self.ended.is_none() && (client || app);
+        if is_first {
             self.ended = Some(if app { End::App } else { End::Client });
             self.last = Instant::now();
         }
+        is_first
     }
 
     /// The idle timeout that applies now.
@@ -230,7 +237,8 @@ impl Activity {
             None => self.client_was_last,
             Some(end) => end == End::Client,
         };
-        if waits_for_app { idle_timeouts.after_request } else { idle_timeouts.after_response }
+        let idle = if waits_for_app { idle_timeouts.after_request } else { idle_timeouts.after_response };
+        if self.ended.is_some() { idle.min(idle_timeouts.half_closed) } else { idle }
     }
 
     fn is_idle(&self, idle_timeouts: IdleTimeouts, now: Instant) -> bool {

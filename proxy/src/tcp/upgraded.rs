@@ -3,10 +3,16 @@
 //! It counts as its request, and holds the request's slot, until either side has closed it: it
 //! keeps the app as busy as any request. Of the timeouts only the idle timeout applies, because the
 //! protocol above decides how long it lasts. A stop does not close it: the drain has waited for it.
+//!
+//! A websocket whose one side has closed is over (RFC 6455, 7.1.1), even if the other side does not
+//! close. Other protocols close one side and go on, as a shell without more input.
 
 use std::io;
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::UPGRADE;
+use http_client::headers::lists;
 use http_client::{ReadAhead, SwitchedConnection};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
@@ -18,26 +24,35 @@ use super::relay::{IdleTimeouts, TcpRelay};
 use crate::abort::Abort;
 use crate::client_stream::ClientStream;
 
+/// Time that the other side of a websocket has to close as well.
+const WEBSOCKET_CLOSE: Duration = Duration::from_secs(5);
+
 /// Relays both ways until either end fails, both have closed, or no byte passes for `idle`. Then
-/// drops `request`.
-pub async fn relay_upgraded<G>(
+/// drops `request`. `response` is the head with which the app switched.
+pub fn relay_upgraded<G>(
     client: OnUpgrade,
     mut app: SwitchedConnection,
     request: G,
+    response: &HeaderMap,
     idle: Option<Duration>,
-) {
-    let relayed = async {
-        let client = client.await.map_err(io::Error::other)?;
-        let mut client = upgraded_connection::<ClientStream<ReadAhead<TcpStream>>>(client)?;
-        let idle_timeouts = IdleTimeouts::close_only(idle);
-        let relay =
-            TcpRelay { idle_timeouts, counted: Some(()), count: || (), stop: CancellationToken::new() };
-        relay.run(&mut client, &mut app).await
-    };
-    if let Err(error) = relayed.await {
-        tracing::debug!(%error, "upgraded connection ended");
+) -> impl Future<Output = ()> + use<G> {
+    let is_websocket = lists(response, UPGRADE, "websocket");
+    let half_closed = if is_websocket { WEBSOCKET_CLOSE } else { Duration::MAX };
+    let idle_timeouts = IdleTimeouts { half_closed, ..IdleTimeouts::close_only(idle) };
+    async move {
+        let relayed = async {
+            let client = client.await.map_err(io::Error::other)?;
+            let mut client = upgraded_connection::<ClientStream<ReadAhead<TcpStream>>>(client)?;
+            client.get_ref().switch_protocol();
+            let relay =
+                TcpRelay { idle_timeouts, counted: Some(()), count: || (), stop: CancellationToken::new() };
+            relay.run(&mut client, &mut app).await
+        };
+        if let Err(error) = relayed.await {
+            tracing::debug!(%error, "upgraded connection ended");
+        }
+        drop(request);
     }
-    drop(request);
 }
 
 /// The connection below an upgrade, from its first byte in the new protocol.

@@ -67,7 +67,7 @@ impl Tunnel {
         idle: Option<Duration>,
     ) -> Response<Either<B, Full<Bytes>>> {
         let Self { upgrade: Upgrade { client, memory }, app } = self;
-        tokio::spawn(tcp::relay_upgraded(client, app, (guard, memory), idle));
+        tokio::spawn(tcp::relay_upgraded(client, app, (guard, memory), response.headers(), idle));
         response.map(|_| Either::Right(Full::default()))
     }
 }

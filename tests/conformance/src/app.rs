@@ -132,6 +132,7 @@ async fn run_actions(wire: &mut Wire<TcpStream>, shared: &AppState) -> Result<()
             }
             AppAction::ClosesWrite => wire.close_write().await,
             AppAction::Pauses => tokio::time::sleep(PAUSE).await,
+            AppAction::Stalls => std::future::pending().await,
             AppAction::Closes => return Ok(()),
             AppAction::Resets => {
                 let reset = wire.set_reset();

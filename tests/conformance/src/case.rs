@@ -69,6 +69,8 @@ pub enum AppAction {
     ClosesWrite,
     /// Pauses for longer than the short header timeout.
     Pauses,
+    /// Reads and sends nothing more.
+    Stalls,
     /// Closes the connection.
     Closes,
     /// Resets the connection.
@@ -233,12 +235,16 @@ impl Case {
 
     /// The proxy's HTTP library rejects the request, and closes.
     pub fn is_rejected_by_parser(self, status: u16) -> Self {
+        self.gets_parser_rejection(status).then_closes()
+    }
+
+    /// The client expects a rejection by the proxy's HTTP library.
+    pub fn gets_parser_rejection(self, status: u16) -> Self {
         self.gets(ExpectedResponse {
             status,
             kind: ResponseOrigin::ProxyWithoutBody,
             ..ExpectedResponse::default()
         })
-        .then_closes()
     }
 
     /// The connection is closed afterwards.

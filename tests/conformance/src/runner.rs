@@ -20,7 +20,7 @@ use crate::case::{
     Case, ClientStep, ConnectionAfter, ExpectedRequest, ExpectedResponse, ResponseOrigin, Times, observed, ok,
 };
 use crate::http2::peer::Http2Peer;
-use crate::http2::{self, code};
+use crate::http2::{self, Http2Step, code};
 use crate::wire::{Body, Framing, Head, Wire, latin1};
 
 /// Longer than any step takes on a busy machine.
@@ -244,7 +244,8 @@ async fn run_http1_client(row: &Case, proxy: &RunningProxy, app: &TestApp) -> an
         }
         ConnectionAfter::Closes => {
             let more = within("the end of the connection", client.wire.take(usize::MAX)).await?;
-            ensure!(more.is_empty(), "bytes before the end: {:?}", latin1(&more));
+            let was_reset = client.wire.was_reset();
+            ensure!(more.is_empty() && !was_reset, "reset: {was_reset}, bytes: {:?}", latin1(&more));
             Ok(())
         }
         ConnectionAfter::Over => Ok(()),
@@ -337,39 +338,40 @@ async fn run_http2_client(row: &http2::Http2Case, proxy: &RunningProxy, app: &Te
     let mut peer = Http2Peer::client(stream).await;
     for step in &row.client {
         match step {
-            http2::Http2Step::Sends(frames) => peer.send_all(frames).await,
-            http2::Http2Step::Uploads(stream, body) => {
+            Http2Step::Sends(frames) => peer.send_all(frames).await,
+            Http2Step::Uploads(stream, body) => {
                 within("credit for a body", peer.upload(*stream, body)).await??;
             }
-            http2::Http2Step::Gets(stream, response) => gets(&mut peer, *stream, response).await?,
-            http2::Http2Step::IsReset(stream, code) => {
-                let message = within("a reset", peer.message(*stream)).await??;
-                ensure!(message.reset == Some(*code), "instead of a reset with {code}: {message:?}");
+            Http2Step::Gets(stream, response) => gets(&mut peer, *stream, response).await?,
+            Http2Step::IsReset(stream, code) => {
+                let reset = within("a reset", peer.reset_code(*stream)).await??;
+                ensure!(reset == *code, "a reset with {reset} instead of {code}");
             }
-            http2::Http2Step::IsCut(stream) => {
+            Http2Step::GetsInterim(stream, fields) => {
+                within("an interim response", peer.expect_interim(*stream, fields)).await??;
+            }
+            Http2Step::IsCut(stream) => {
                 let message = within("a reset", peer.message(*stream)).await??;
                 ensure!(message.reset.is_some() && !message.ended, "not cut: {message:?}");
             }
-            http2::Http2Step::AwaitsProxy => await_proxy(proxy).await?,
-            http2::Http2Step::IsRejected(stream, code) => {
+            Http2Step::AwaitsProxy => await_proxy(proxy).await?,
+            Http2Step::IsRejected(stream, code) => {
                 let refused = match within("a rejection", peer.message(*stream)).await? {
                     Ok(message) => message.reset,
                     Err(_) => within("GOAWAY", peer.goaway_code()).await??,
                 };
                 ensure!(refused == Some(*code), "expected a rejection with {code}: {refused:?}");
             }
-            http2::Http2Step::Pauses => peer.read_for(PAUSE).await?,
-            http2::Http2Step::StopsPingReplies => peer.stop_ping_replies(),
-            http2::Http2Step::GetsGoaway(codes) => {
+            Http2Step::Pauses => peer.read_for(PAUSE).await?,
+            Http2Step::StopsPingReplies => peer.stop_ping_replies(),
+            Http2Step::GetsGoaway(codes) => {
                 let goaway_code = within("GOAWAY", peer.goaway_code()).await??;
                 ensure!(
                     goaway_code.is_some_and(|code| codes.contains(&code)),
                     "GOAWAY with {goaway_code:?} instead of {codes:?}"
                 );
             }
-            http2::Http2Step::AwaitsApp(count) => {
-                within("the app sees it", app.wait_for_requests(*count)).await?
-            }
+            Http2Step::AwaitsApp(count) => within("the app sees it", app.wait_for_requests(*count)).await?,
         }
     }
     match row.after {
@@ -388,6 +390,7 @@ async fn run_http2_client(row: &http2::Http2Case, proxy: &RunningProxy, app: &Te
 
 async fn gets(peer: &mut Http2Peer, stream: u32, response: &ExpectedResponse) -> anyhow::Result<()> {
     let message = within("a response", peer.message(stream)).await??;
+    ensure!(message.interim.is_empty(), "interim responses: {:?}", message.interim);
     let mut head = Head { start: "HTTP/2".to_owned(), fields: message.fields.clone() };
     let status = head.all(":status").first().and_then(|status| status.parse().ok()).unwrap_or_default();
     head.fields.retain(|(name, _)| name != ":status");

@@ -31,6 +31,7 @@ impl Relayed {
             idle_timeouts: IdleTimeouts {
                 after_response: AFTER_RESPONSE,
                 after_request: AFTER_REQUEST,
+                half_closed: Duration::MAX,
                 close_after,
             },
             counted: None,
@@ -205,6 +206,27 @@ async fn without_idle_timeouts_counts_until_closed() {
     };
     let relayed = relay.run(&mut near_client, &mut near_app);
     assert!(timeout(Duration::from_secs(1_000_000), relayed).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn websocket_ends_soon_after_one_side_has_closed() {
+    for client_closes in [true, false] {
+        let (client, mut near_client) = duplex(PIPE);
+        let (app, mut near_app) = duplex(PIPE);
+        let half_closed = Duration::from_secs(5);
+        let close_after = Some(Duration::from_secs(300));
+        let relay = TcpRelay {
+            idle_timeouts: IdleTimeouts { half_closed, ..IdleTimeouts::close_only(close_after) },
+            counted: Some(()),
+            count: || (),
+            stop: CancellationToken::new(),
+        };
+        let relayed = tokio::spawn(async move { relay.run(&mut near_client, &mut near_app).await });
+        let (mut closes, _stays) = if client_closes { (client, app) } else { (app, client) };
+        sleep(Duration::from_secs(100)).await;
+        closes.shutdown().await.unwrap();
+        timeout(half_closed + TICK, relayed).await.unwrap().unwrap().unwrap();
+    }
 }
 
 async fn connected() -> (TcpStream, TcpStream) {

@@ -35,7 +35,9 @@ pub enum Http2Step {
     Uploads(u32, Vec<u8>),
     /// Expects a response on a stream.
     Gets(u32, ExpectedResponse),
-    /// Expects the reset of a stream with this code.
+    /// Expects an interim response on a stream, with exactly these fields.
+    GetsInterim(u32, Vec<(&'static str, &'static str)>),
+    /// Expects the reset of a stream with this code, before its end or behind it.
     IsReset(u32, u32),
     /// Expects a reset of a stream, with any code, before its response has ended.
     IsCut(u32),
@@ -102,6 +104,16 @@ impl Http2Case {
     /// The client expects a response.
     pub fn gets(self, stream: u32, response: ExpectedResponse) -> Self {
         self.step(Http2Step::Gets(stream, response))
+    }
+
+    /// The client expects an interim response.
+    pub fn gets_interim(self, stream: u32, fields: &[(&'static str, &'static str)]) -> Self {
+        self.step(Http2Step::GetsInterim(stream, fields.to_vec()))
+    }
+
+    /// The client expects `count` equal interim responses.
+    pub fn gets_interims(self, stream: u32, count: usize, fields: &[(&'static str, &'static str)]) -> Self {
+        (0..count).fold(self, |row, _| row.gets_interim(stream, fields))
     }
 
     /// A stream is reset, and the connection stays open.

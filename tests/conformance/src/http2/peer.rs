@@ -2,7 +2,7 @@
 //!
 //! It acknowledges SETTINGS and PING and grants credit for received data without a step of the row.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -30,6 +30,8 @@ pub(crate) struct Http2Peer {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamMessage {
     pub(crate) fields: Vec<(String, String)>,
+    /// Interim responses (1xx) that were not expected yet.
+    pub(crate) interim: VecDeque<Vec<(String, String)>>,
     pub(crate) body: Body,
     pub(crate) ended: bool,
     pub(crate) reset: Option<u32>,
@@ -127,6 +129,37 @@ impl Http2Peer {
         }
     }
 
+    /// Reads until a stream is reset, behind its end or before, and returns the code.
+    pub(crate) async fn reset_code(&mut self, stream: u32) -> anyhow::Result<u32> {
+        loop {
+            if let Some(code) = self.stream(stream).reset {
+                return Ok(code);
+            }
+            let message = format!("{:?}", self.stream(stream));
+            anyhow::ensure!(self.read_frame().await?, "the connection ended without a reset: {message}");
+        }
+    }
+
+    /// Reads the next interim response of a stream, which has these fields.
+    pub(crate) async fn expect_interim(
+        &mut self,
+        stream: u32,
+        fields: &[(&str, &str)],
+    ) -> anyhow::Result<()> {
+        let received = loop {
+            if let Some(received) = self.stream(stream).interim.pop_front() {
+                break received;
+            }
+            let message = self.stream(stream).clone();
+            anyhow::ensure!(!message.ended, "no interim response before {message:?}");
+            anyhow::ensure!(self.read_frame().await?, "the connection ended: {message:?}");
+        };
+        let expected: Vec<_> =
+            fields.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        anyhow::ensure!(received == expected, "received {received:?} instead of {expected:?}");
+        Ok(())
+    }
+
     /// Reads, and replies to PING, for this time.
     pub(crate) async fn read_for(&mut self, time: Duration) -> anyhow::Result<()> {
         let ended = tokio::time::timeout(time, self.goaway_code()).await;
@@ -184,9 +217,11 @@ impl Http2Peer {
         let fields = fields.iter().map(|(name, value)| (latin1(name), latin1(value))).collect::<Vec<_>>();
         let informational = fields.iter().any(|(name, value)| name == ":status" && value.starts_with('1'));
         let message = self.stream(stream);
-        if message.fields.is_empty() {
+        if informational {
+            message.interim.push_back(fields);
+        } else if message.fields.is_empty() {
             message.fields = fields;
-        } else if !informational {
+        } else {
             message.body.trailers = fields;
         }
         message.ended |= ends;

@@ -1,7 +1,7 @@
 //! Bodies: with unusual methods, long ones, incomplete ones, and 100 Continue.
 
-use crate::case::AppAction::{ClosesWrite, ExpectsEnd, ReadsBytes, ReadsHead, Sends};
-use crate::case::{Case, ClientStep, case, ok, response};
+use crate::case::AppAction::{Closes, ClosesWrite, ExpectsEnd, Reads, ReadsBytes, ReadsHead, Sends};
+use crate::case::{Case, ClientStep, case, ok, problem, response};
 
 /// The rows.
 pub fn rows() -> Vec<Case> {
@@ -158,6 +158,8 @@ fn expectations() -> Vec<Case> {
 }
 
 fn early_answers() -> Vec<Case> {
+    let large_head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n";
+    let large_part = "b".repeat(200_000);
     let too_large = b"HTTP/1.1 413 No\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno";
     vec![
         case(
@@ -169,6 +171,38 @@ fn early_answers() -> Vec<Case> {
         .app_receives("POST / HTTP/1.1\ncontent-length: 10\nhost: a\n\n[unread]")
         .gets(response(413).body("no"))
         .then_closes(),
+        case("a client in the middle of a large upload reads an early response", "RFC 9112, 9.6; hyper#3078")
+            .sends(large_head)
+            .app([ReadsHead, Sends(too_large.to_vec()), Closes])
+            .step(ClientStep::AwaitsApp(1))
+            .sends(&large_part)
+            .app_receives("POST / HTTP/1.1\ncontent-length: 9000000\nhost: a\n\n[unread]")
+            .gets(response(413).body("no"))
+            .sends(&large_part)
+            .then_closes(),
+        case("a client in the middle of a large upload reads a rejection", "RFC 9112, 9.6")
+            .sends("POST / HTTP/1.1\r\nContent-Length: 9000000\r\n\r\n")
+            .sends(&large_part)
+            .gets(problem(400).with("connection: close"))
+            .sends(&large_part)
+            .then_closes(),
+        case("a client in the middle of a large chunked upload reads a rejection", "RFC 9112, 9.6")
+            .sends("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n30d40\r\n")
+            .sends(&large_part)
+            .gets(problem(400).with("connection: close"))
+            .sends(&large_part)
+            .then_closes(),
+        case("a client in the middle of a head that is too large reads the rejection", "RFC 9112, 9.6")
+            .sends("GET / HTTP/1.1\r\nHost: a\r\nX: ")
+            .sends(&large_part)
+            .gets_parser_rejection(431)
+            .sends(&large_part)
+            .then_closes(),
+        case("a rejected small body leaves the connection open", "RFC 9112, 9.3")
+            .sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
+            .app([Reads, Closes])
+            .app_receives("POST / HTTP/1.1\ncontent-length: 5\nhost: a\n\nhello")
+            .gets(problem(502).without("connection: ")),
         case("an early response to a complete body leaves the connection open", "RFC 9112, 9.3")
             .sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
             .app([ReadsHead, Sends(too_large.to_vec()), ClosesWrite])

@@ -1,6 +1,6 @@
 //! Connections that change their protocol: websockets, and h2c, which does not.
 
-use crate::case::AppAction::{Closes, ClosesWrite, ExpectsReset, Reads, ReadsBytes, Resets, Sends};
+use crate::case::AppAction::{Closes, ClosesWrite, ExpectsReset, Reads, ReadsBytes, Resets, Sends, Stalls};
 use crate::case::{Case, ClientStep, case, ok, response};
 
 const UPGRADE_REQUEST: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
@@ -60,6 +60,11 @@ fn tunnels() -> Vec<Case> {
             .app([Sends(b"bye".to_vec()), ClosesWrite, ReadsBytes(b"more".to_vec())])
             .gets_bytes("bye")
             .sends("more")
+            .step(ClientStep::ClosesWrite)
+            .then_closes(),
+        agreed("a websocket whose client has closed ends, though the app does not close", "RFC 6455, 7.1.1")
+            .app([ReadsBytes(b"last word".to_vec()), Stalls])
+            .sends("last word")
             .step(ClientStep::ClosesWrite)
             .then_closes(),
         agreed("an app that resets its tunnel resets the client's connection", "an abort is not an end")

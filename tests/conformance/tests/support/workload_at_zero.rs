@@ -41,6 +41,11 @@ impl WorkloadAtZero {
         Self { address: activator.address, activator, _queue_proxy: queue_proxy }
     }
 
+    /// Number of held requests.
+    pub(crate) fn held(&self) -> f64 {
+        self.activator.held()
+    }
+
     /// Waits until the activator holds a request.
     pub(crate) async fn wait_until_held(&self) {
         let held = async {

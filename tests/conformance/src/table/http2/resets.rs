@@ -1,6 +1,6 @@
 //! HTTP/2 resets: only END_STREAM ends a message, a reset before it cuts the message.
 
-use crate::case::{ok, response};
+use crate::case::{ok, problem, response};
 use crate::http2::Http2Action::{ExpectsReset, Reads, ReadsHead, Sends};
 use crate::http2::code::*;
 use crate::http2::{Frame, Http2Case, Http2Step, case, data, get, headers, request, reset};
@@ -10,7 +10,7 @@ const CODES: [u32; 3] = [NO_ERROR, CANCEL, INTERNAL_ERROR];
 
 /// The rows.
 pub(super) fn rows() -> Vec<Http2Case> {
-    [requests(), uploads_after_response(), responses(), complete_responses()].concat()
+    [requests(), uploads_after_response(), responses(), complete_responses(), early_answers()].concat()
 }
 
 fn requests() -> Vec<Http2Case> {
@@ -126,5 +126,35 @@ fn complete_responses() -> Vec<Http2Case> {
             vec![headers(1, &[(":status", "204")]).ending()],
             response(204).body(""),
         ),
+    ]
+}
+
+/// A client in the middle of an upload gets the response, and then a reset with NO_ERROR: it need
+/// not send the rest, which the proxy does not wait for.
+fn early_answers() -> Vec<Http2Case> {
+    let part = "b".repeat(16_000);
+    let parts = || [data(1, &part), data(1, &part)];
+    let app_row = |name, frames: Vec<Frame>| {
+        case(name, "RFC 9113, 8.1")
+            .sends([request(1, "POST", "/", &[])])
+            .sends(parts())
+            .app([ReadsHead, Sends(frames)])
+            .app_receives("POST / HTTP/2\n:authority: a")
+            .gets(1, response(413).body("no"))
+            .is_reset(1, NO_ERROR)
+            .sends(parts())
+    };
+    let answer = || vec![headers(1, &[(":status", "413")]), data(1, "no").ending()];
+    vec![
+        app_row(
+            "a client in the middle of an upload gets an early response of the app",
+            [answer(), vec![reset(1, NO_ERROR)]].concat(),
+        ),
+        case("a client in the middle of an upload gets a rejection", "RFC 9113, 8.1")
+            .sends([request(1, "POST", "/", &[("host", "b")])])
+            .sends(parts())
+            .gets(1, problem(400))
+            .is_reset(1, NO_ERROR)
+            .sends(parts()),
     ]
 }
