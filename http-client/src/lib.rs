@@ -24,6 +24,7 @@ mod error;
 pub mod headers;
 mod http1;
 mod http2;
+pub mod interim;
 mod late_upload;
 mod open_stream;
 mod read_ahead;

@@ -85,6 +85,11 @@ pub fn remove_headers(headers: &mut HeaderMap, names: &[&'static str]) {
     }
 }
 
+/// Removes the headers of one connection from an interim response.
+pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    hop_by_hop::strip(headers);
+}
+
 /// Prepares a response for the client: no hop-by-hop headers, HTTP/1.1 or newer. `http_client` has
 /// checked its framing.
 ///

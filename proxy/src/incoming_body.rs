@@ -4,14 +4,17 @@
 //! client. Only END_STREAM ends a body: a reset before it, with any code, is an error. Over HTTP/1 a
 //! body that is dropped before its end closes the connection.
 
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use h2::RecvStream;
-use http::HeaderMap;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, EXPECT};
+use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
+use http_client::headers::lists;
+use http_client::interim;
 use hyper::body::Incoming;
 
 use crate::client_stream::ClientSignals;
@@ -50,6 +53,8 @@ struct Http2Body {
     left: Option<u64>,
     /// Only trailers may follow.
     has_all_data: bool,
+    /// The client waits for 100 Continue, which it gets when the body is read.
+    expects_continue: bool,
     /// Whether the last frame was polled. Kept here, because h2 takes a lock to find it out.
     has_ended: bool,
 }
@@ -67,7 +72,8 @@ impl IncomingBody {
     pub(crate) fn http2(headers: &HeaderMap, frames: RecvStream) -> Self {
         let has_ended = frames.is_end_stream();
         let left = if has_ended { Some(0) } else { content_length(headers) };
-        Self(Source::Http2(Http2Body { frames, left, has_all_data: false, has_ended }))
+        let expects_continue = !has_ended && lists(headers, EXPECT, "100-continue");
+        Self(Source::Http2(Http2Body { frames, left, expects_continue, has_all_data: false, has_ended }))
     }
 }
 
@@ -129,7 +135,13 @@ impl Drop for Http1Body {
 impl Http2Body {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> FramePoll {
         if !self.has_all_data {
-            match ready!(self.frames.poll_data(cx)) {
+            let data = self.frames.poll_data(cx);
+            if mem::take(&mut self.expects_continue) && data.is_pending() {
+                let mut response = Response::new(());
+                *response.status_mut() = StatusCode::CONTINUE;
+                interim::receive(response);
+            }
+            match ready!(data) {
                 Some(Ok(data)) => return Poll::Ready(Some(self.receive(data).map(Frame::data))),
                 Some(Err(error)) => return Poll::Ready(Some(Err(IncomingBodyError::Http2(error)))),
                 None => self.has_all_data = true,

@@ -12,12 +12,13 @@ use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream};
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::Body;
 
 use super::upload::Upload;
 use crate::error::Error;
 use crate::http1::ResponseBody;
+use crate::interim;
 use crate::late_upload::{self, LateUpload};
 use crate::open_stream::OpenStream;
 use crate::request_body::RequestBody;
@@ -103,6 +104,12 @@ impl<B: RequestBody> Exchange<B> {
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<RecvStream>, Error>> {
         self.upload.poll(cx)?;
+        while let Poll::Ready(Some(Ok(response))) = self.response.poll_informational(cx) {
+            // A proxy sends its own 100 Continue, as the client of this request.
+            if response.status() != StatusCode::CONTINUE {
+                interim::receive(response);
+            }
+        }
         Poll::Ready(Ok(ready!(Pin::new(&mut self.response).poll(cx))?))
     }
 }

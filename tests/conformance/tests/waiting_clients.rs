@@ -20,7 +20,7 @@ use conformance::runner::ProxySettings;
 use conformance::wire::Wire;
 use support::QueueProxy;
 use support::workload_at_zero::WorkloadAtZero;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -151,6 +151,31 @@ async fn uploads_whose_clients_leave_a_sidecar_are_not_queued() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     all_leave(&sidecar, sidecar.traffic).await;
+}
+
+/// Over HTTP/2 only an interim response has a head while the request is held.
+#[tokio::test]
+async fn held_client_of_http2_that_waits_for_100_continue_gets_it() {
+    const HEADERS: u8 = 1;
+    let (app, _app) = silent_app().await;
+    let path = WorkloadAtZero::start_without_sidecar(app).await;
+    let mut client = TcpStream::connect(path.address).await.unwrap();
+    let frames = [frame(SETTINGS, 0, 0, []), request(1, "POST", "/", &[("expect", "100-continue")])];
+    let frames: Vec<u8> = frames.iter().flat_map(Frame::bytes).collect();
+    client.write_all(&[PREFACE.to_vec(), frames].concat()).await.unwrap();
+    let interim = async {
+        loop {
+            let mut head = [0; 9];
+            client.read_exact(&mut head).await.unwrap();
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            client.read_exact(&mut vec![0; length]).await.unwrap();
+            if head[3] == HEADERS {
+                return;
+            }
+        }
+    };
+    timeout(DEADLINE, interim).await.unwrap();
+    path.wait_until_held().await;
 }
 
 #[tokio::test]

@@ -15,12 +15,16 @@ use h2::server::SendResponse;
 use http::Response;
 use http::header::CONTENT_LENGTH;
 use http_body::Body;
-use http_client::BoxError;
+use http_client::{BoxError, interim};
 use pin_project_lite::pin_project;
 
 use super::body_sender::BodySender;
 use super::date;
+use crate::gateway;
 use crate::server::graceful;
+
+/// Interim responses of a request, at most: they wait in memory until the client reads.
+const MAX_INTERIM: u8 = 16;
 
 /// Between a connection and its streams.
 #[derive(Debug, Default)]
@@ -36,6 +40,8 @@ pin_project! {
     pub(super) struct Exchange<F, B> {
         respond: SendResponse<Bytes>,
         is_head: bool,
+        // Interim responses that may still be sent.
+        interim_left: u8,
         signals: Arc<ConnectionSignals>,
         #[pin]
         state: State<F, B>,
@@ -65,7 +71,7 @@ impl<F, B> Exchange<F, B> {
         is_head: bool,
         signals: Arc<ConnectionSignals>,
     ) -> Self {
-        Self { respond, is_head, signals, state: State::Handled { response } }
+        Self { respond, is_head, interim_left: MAX_INTERIM, signals, state: State::Handled { response } }
     }
 }
 
@@ -81,7 +87,9 @@ where
         loop {
             match this.state.as_mut().project() {
                 StateProjection::Handled { response } => {
-                    let Poll::Ready(Ok(response)) = response.poll(cx) else {
+                    let (polled, interim) = interim::collect(|| response.poll(cx));
+                    send_interim(interim, this.interim_left, this.respond);
+                    let Poll::Ready(Ok(response)) = polled else {
                         if this.signals.refuses.load(Ordering::Relaxed) {
                             this.respond.send_reset(Reason::REFUSED_STREAM);
                             return Poll::Ready(());
@@ -100,6 +108,16 @@ where
                 StateProjection::Sent { body } => return body.poll(cx),
             }
         }
+    }
+}
+
+fn send_interim(interim: Vec<Response<()>>, left: &mut u8, respond: &mut SendResponse<Bytes>) {
+    for mut response in interim {
+        let Some(next) = left.checked_sub(1) else { return };
+        *left = next;
+        gateway::remove_hop_by_hop(response.headers_mut());
+        // Fails only if the stream was reset.
+        let _ = respond.send_informational(response);
     }
 }
 

@@ -1,6 +1,7 @@
 //! HTTP/2 with prior knowledge: valid requests, invalid ones, and floods.
 
 pub mod grpc;
+mod interim;
 mod resets;
 mod retries;
 pub mod shared_connections;
@@ -27,6 +28,7 @@ pub fn rows() -> Vec<Http2Case> {
         streams(),
         floods(),
         app(),
+        interim::rows(),
         resets::rows(),
         retries::rows(),
         grpc::rows(),
@@ -530,10 +532,11 @@ fn app() -> Vec<Http2Case> {
     let whole = || vec![headers(1, &[(":status", "200")]), data(1, "ok").ending()];
     let mut rows = vec![
         row(
-            "early hints are dropped",
-            "RFC 8297, 3",
+            "early hints reach the client",
+            "RFC 9110, 15.2: a proxy forwards interim responses; RFC 8297",
             [vec![headers(1, &[(":status", "103"), ("link", "</a.css>")])], whole()].concat(),
         )
+        .gets_interim(1, &[(":status", "103"), ("link", "</a.css>")])
         .gets(1, ok()),
         row("204 has no body", "RFC 9110, 15.3.5", vec![headers(1, &[(":status", "204")]).ending()])
             .gets(1, response(204).body("")),
