@@ -44,7 +44,8 @@ use crate::decisions::pokes::Pokes;
 use crate::external_metrics::Api;
 use crate::metrics::Metrics;
 
-/// Largest frame of an activator, in bytes: a push of about ten thousand workloads.
+/// Largest frame of an activator, in bytes. Frames have at most 1 MiB; activators of version 0 sent
+/// a push of ten thousand workloads in one.
 const MAX_FRAME: usize = 4 * 1024 * 1024;
 /// Largest frame of a subscriber, in bytes. Subscribers only answer pings.
 const MAX_SUBSCRIBER_FRAME: usize = 4096;

@@ -95,7 +95,10 @@ impl OutboxState {
                 None => return 1,
             }
         }
-        self.reports.push_back(report);
+        // A held request waits for its poke, and a large report takes long to send.
+        let first_report = self.reports.iter().position(|other| other.poke.is_none());
+        let place = first_report.filter(|_| is_poke).unwrap_or(self.reports.len());
+        self.reports.insert(place, report);
         (before + 1).saturating_sub(self.reports.len()) as u64
     }
 }
@@ -119,6 +122,16 @@ mod tests {
         assert_eq!(outbox.put(report("p1", true)), 0);
         assert_eq!(outbox.put(report("r2", false)), 1);
         assert_eq!(texts(&outbox), ["p1", "r2"]);
+    }
+
+    #[test]
+    fn poke_passes_reports_and_no_other_poke() {
+        let outbox = ReportOutbox::default();
+        outbox.connected(Instant::now());
+        for (text, poke) in [("r1", false), ("r2", false), ("p1", true), ("p2", true), ("r3", false)] {
+            outbox.put(report(text, poke));
+        }
+        assert_eq!(texts(&outbox), ["p1", "p2", "r1", "r2", "r3"]);
     }
 
     #[test]

@@ -102,6 +102,10 @@ impl StatReporter {
     }
 
     fn send(&self, push: ActivatorReport, poke: Option<PokeSent>) {
+        push.into_frames().into_iter().for_each(|frame| self.send_frame(frame, poke.clone()));
+    }
+
+    fn send_frame(&self, push: ActivatorReport, poke: Option<PokeSent>) {
         let FrameNumbers { pokes, others } = self.numbers.as_ref();
         let mut last = if poke.is_some() { pokes.lock() } else { others.lock() };
         *last += 1;

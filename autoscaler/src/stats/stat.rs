@@ -10,6 +10,9 @@ use super::plausible::is_plausible;
 use crate::Key;
 use crate::history::Wake;
 
+/// Most items of one frame. With the longest names they take less than 1 MiB.
+const MAX_ITEMS: usize = 800;
+
 /// One reporting period (1 s) of one process, for one workload.
 ///
 /// The fields are Knative's (stat.proto), and `app`. Concurrency is time-weighted over the period;
@@ -133,6 +136,22 @@ pub struct WakeReport {
 
 // === impl ActivatorReport ===
 
+impl ActivatorReport {
+    /// Divides a report into frames of at most 1 MiB, so that receivers can bound them. Slow wakes
+    /// and wakes are in the last one: senders bound their number.
+    pub fn into_frames(mut self) -> Vec<Self> {
+        let mut frames = Vec::new();
+        while self.messages.len() + self.pods.len() > MAX_ITEMS {
+            let messages = first_items(&mut self.messages, MAX_ITEMS);
+            let pods = first_items(&mut self.pods, MAX_ITEMS - messages.len());
+            let activator = self.activator.clone();
+            frames.push(Self { activator, is_poke: self.is_poke, messages, pods, ..Self::default() });
+        }
+        frames.push(self);
+        frames
+    }
+}
+
 impl From<DecodedReport> for ActivatorReport {
     fn from(decoded: DecodedReport) -> Self {
         let DecodedReport { activator, sequence, is_poke, is_beat, messages, pods, slow_wakes, wakes } =
@@ -143,6 +162,11 @@ impl From<DecodedReport> for ActivatorReport {
         let (pods, slow_wakes, wakes) = (known(pods), known(slow_wakes), known(wakes));
         Self { activator, sequence, is_poke, is_beat, messages, pods, slow_wakes, wakes, skipped }
     }
+}
+
+fn first_items<T>(items: &mut Vec<T>, number: usize) -> Vec<T> {
+    let rest = items.split_off(number.min(items.len()));
+    std::mem::replace(items, rest)
 }
 
 fn known<T>(items: Vec<Item<T>>) -> Vec<T> {
@@ -236,6 +260,40 @@ mod tests {
         assert!(Stat::default().is_idle());
         assert!(!concurrency.is_idle(), "arrived before the period");
         assert!(!count.is_idle(), "arrived and ended within no time");
+    }
+
+    #[test]
+    fn frames_of_a_large_report_are_below_1_mib_and_only_the_last_ends_the_second() {
+        let key = Key::new("n".repeat(63), "w".repeat(253));
+        let app = AppStat {
+            completions: 1e9 / 3.0,
+            seconds: 1e9 / 7.0,
+            errors: 1e9 / 9.0,
+            misses: 1e9 / 11.0,
+            objective_micros: u64::MAX,
+        };
+        let stat = Stat {
+            pod: "a".repeat(253),
+            average_concurrent_requests: 1e9 / 3.0,
+            average_proxied_concurrent_requests: 1e9 / 3.0,
+            request_count: 1e9 / 3.0,
+            proxied_request_count: 1e9 / 3.0,
+            timestamp: i64::MAX,
+            app: Some(app),
+        };
+        let ip = IpAddr::from([u16::MAX; 8]);
+        let messages = vec![StatMessage { key: key.clone(), stat: stat.clone() }; 1000];
+        let pods = vec![PodStat { key, ip, stat }; 10_000];
+        let report = ActivatorReport { is_beat: true, messages, pods, ..ActivatorReport::default() };
+        let frames = report.into_frames();
+        let items = |frame: &ActivatorReport| (frame.messages.len(), frame.pods.len());
+        let sum = frames.iter().map(items).fold((0, 0), |(m, p), (n, q)| (m + n, p + q));
+        assert_eq!(sum, (1000, 10_000));
+        let bytes = frames.iter().map(|frame| serde_json::to_string(frame).unwrap().len());
+        assert!(bytes.clone().all(|bytes| bytes <= 1 << 20), "{:?}", bytes.max());
+        let (last, others) = frames.split_last().unwrap();
+        assert!(last.is_beat && !others.iter().any(|frame| frame.is_beat));
+        assert_eq!(ActivatorReport::default().into_frames().len(), 1, "also without an item");
     }
 
     #[test]

@@ -36,7 +36,7 @@ use crate::scaling::scale_targets::ScaleAccess;
 use crate::scaling::wake::WakePath;
 use crate::scaling::workloads_at_zero::WorkloadsAtZero;
 
-/// A report of 5,000 workloads has about 1 MiB.
+/// Frames have at most 1 MiB; activators of version 0 sent larger ones.
 const MAX_FRAME_BYTES: usize = 4 << 20;
 const MAX_CONNECTIONS: usize = 1024;
 /// An activator reports every second, also without requests.
