@@ -42,6 +42,7 @@ use crate::metrics::Metrics;
 use crate::pods::start_watch::StartWatches;
 use crate::reports::decision_stream::Decisions;
 use crate::reports::push_server;
+use crate::scaling::first_seen::FirstSeen;
 use crate::scaling::overrides::Overrides;
 use crate::scaling::scale_targets::ScaleTargets;
 use crate::scaling::size_conflicts::SizeConflicts;
@@ -183,6 +184,7 @@ fn context(
         scales,
         wake,
         decisions: Arc::new(Decisions::new(queues.autoscalers.clone(), metrics.clone(), token)),
+        first_seen: FirstSeen::default(),
         overrides: Overrides::default(),
         size_conflicts: SizeConflicts::default(),
         starts: StartWatches::new(client, queues.clone(), &metrics.decode_errors),
@@ -387,6 +389,7 @@ async fn prune(context: Arc<Context>) {
         let exists = |key: &_| context.cache.autoscaler_meta(key).is_some();
         context.clients.rate_limit.prune(exists);
         context.routing.verifications.prune(exists);
+        context.scaling.first_seen.prune(exists);
         context.scaling.overrides.prune(exists);
         context.scaling.size_conflicts.prune(exists);
         context.scaling.scales.prune();

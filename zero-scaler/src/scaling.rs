@@ -4,6 +4,7 @@
 //! activator reports a held request. `overrides` limits the writes of sizes ahead of the HPA.
 //! `size_conflicts` detects another writer.
 
+pub mod first_seen;
 pub mod overrides;
 pub mod scale_targets;
 pub mod size_conflicts;

@@ -34,7 +34,8 @@
 //!   most a second.
 //!
 //! All times are Unix milliseconds, because they come from objects and outlive the process that
-//! wrote them.
+//! wrote them. Clocks jump, and those of two processes differ. So a period has passed only if it has
+//! passed by these times and by the caller's monotonic clock ([`SeenFor`]).
 
 use std::time::Duration;
 
@@ -83,6 +84,19 @@ pub struct ObservedWorkload {
     pub verified_before: bool,
     /// Result of the probe of this pass; `None` before it was sent.
     pub probe: Option<bool>,
+    /// For how long the caller has observed what holds now.
+    pub seen: SeenFor,
+}
+
+/// For how long one process has observed each condition, by its monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenFor {
+    /// There is no request.
+    pub idle: Duration,
+    /// The present phase.
+    pub phase: Duration,
+    /// Activators are in the slices.
+    pub proxied: Duration,
 }
 
 /// Demand as reported by the decider and the activators.
@@ -162,6 +176,13 @@ pub enum StayReason {
     Grace,
     /// Another controller reverts the size.
     OtherWriter,
+}
+
+// === impl SeenFor ===
+
+impl SeenFor {
+    /// For callers with one clock, which never jumps.
+    pub const ALWAYS: Self = Self { idle: Duration::MAX, phase: Duration::MAX, proxied: Duration::MAX };
 }
 
 // === impl RequestDemand ===
@@ -256,7 +277,7 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
     if observed.replicas != observed.min_replicas && settings.zero.reachability.is_reachable() {
         return leave_inactive(observed, StayReason::NotAtMinimum);
     }
-    if let Some(rest) = remaining(idle_since, idle_window(demand, settings), now) {
+    if let Some(rest) = remaining(idle_since, observed.seen.idle, idle_window(demand, settings), now) {
         // Also when inactive: idleness that began anew means that there was a request in between.
         return leave_inactive_or(observed, ScaleToZeroStep::wait(StayReason::IdleTooShortly, rest));
     }
@@ -305,7 +326,7 @@ fn go_inactive_after(
     observed: &ObservedWorkload,
     now: i64,
 ) -> ScaleToZeroStep {
-    remaining(observed.phase_since, period, now)
+    remaining(observed.phase_since, observed.seen.phase, period, now)
         .map_or(ScaleToZeroStep::GoInactive, |rest| ScaleToZeroStep::wait(reason, rest))
 }
 
@@ -313,8 +334,8 @@ fn while_inactive(observed: &ObservedWorkload, settings: &Settings, now: i64) ->
     let Some(proxied_since) = observed.proxied_since else {
         return ScaleToZeroStep::wait(StayReason::NotProxied, SOON);
     };
-    let grace = remaining(proxied_since, settings.zero.grace_period, now);
-    let retention = remaining(observed.phase_since, retention(settings), now);
+    let grace = remaining(proxied_since, observed.seen.proxied, settings.zero.grace_period, now);
+    let retention = remaining(observed.phase_since, observed.seen.phase, retention(settings), now);
     // `None` is less than any `Some`.
     let rest = grace.max(retention);
     match (observed.probe, rest) {
@@ -331,9 +352,10 @@ fn retention(settings: &Settings) -> Duration {
     if settings.zero.reachability.is_reachable() { settings.zero.pod_retention } else { Duration::ZERO }
 }
 
-/// What is left of `period` since `start`, in whole milliseconds; `None` when it is over.
-fn remaining(start: i64, period: Duration, now: i64) -> Option<Duration> {
-    let passed = Duration::from_millis(u64::try_from(now.saturating_sub(start)).unwrap_or(0));
+/// What is left of `period` since `start`, which was seen for this long, in whole milliseconds;
+/// `None` when it is over.
+fn remaining(start: i64, seen: Duration, period: Duration, now: i64) -> Option<Duration> {
+    let passed = Duration::from_millis(u64::try_from(now.saturating_sub(start)).unwrap_or(0)).min(seen);
     let rest = period.checked_sub(passed).filter(|rest| !rest.is_zero())?;
     // Rounded up: times are in milliseconds, so a shorter wait would end before the next one.
     let part = u64::from(rest.subsec_nanos() % 1_000_000 > 0);

@@ -182,6 +182,7 @@ impl ZeroScaler {
                 .zip(self.proxied_since)
                 .is_some_and(|(verified, since)| verified >= since),
             probe,
+            seen: zero::SeenFor::ALWAYS,
         }
     }
 

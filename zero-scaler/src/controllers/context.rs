@@ -18,6 +18,7 @@ use crate::metrics::Metrics;
 use crate::pods::start_watch::StartWatches;
 use crate::reports::decision_stream::Decisions;
 use crate::reports::reported_targets::ReportedTargets;
+use crate::scaling::first_seen::FirstSeen;
 use crate::scaling::overrides::Overrides;
 use crate::scaling::scale_targets::ScaleTargets;
 use crate::scaling::size_conflicts::SizeConflicts;
@@ -67,6 +68,8 @@ pub struct Scaling {
     pub decisions: Arc<Decisions>,
     /// Wakes workloads for held requests.
     pub wake: Arc<ClusterWake>,
+    /// Since when this process observes the conditions of workloads.
+    pub first_seen: FirstSeen,
     /// Sizes written ahead of the HPA.
     pub overrides: Overrides,
     /// Sizes that another controller reverts.

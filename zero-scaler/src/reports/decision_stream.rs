@@ -35,6 +35,8 @@ use crate::metrics::Metrics;
 const MAX_MESSAGE_BYTES: usize = 32 << 20;
 /// Bounds memory against a faulty adapter.
 const MAX_WORKLOADS_PER_ADAPTER: usize = 100_000;
+/// Milliseconds by which two adapters may differ on the start of one idle time.
+const IDLE_SLACK_MS: i64 = 3000;
 /// Three repetitions are missing after this time.
 const FRESH_FOR: Duration = Duration::from_secs(35);
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
@@ -48,6 +50,8 @@ const RECONNECT_DELAYS: (Duration, Duration) = (Duration::from_millis(100), Dura
 pub struct Decisions {
     by_peer: Mutex<ByPeer>,
     missing: Mutex<HashMap<SocketAddr, MissingReports>>,
+    /// The workloads without requests: since when by the adapter, and since when by this process.
+    idle: Mutex<HashMap<Key, (i64, Instant)>>,
     changed: Arc<WorkQueue>,
     metrics: Metrics,
     token: ProjectedToken,
@@ -70,7 +74,27 @@ impl Decisions {
     /// Starts empty. Workloads whose decision changes in more than its averages are put into
     /// `changed`. `token` authenticates the zero-scaler to the adapters.
     pub fn new(changed: Arc<WorkQueue>, metrics: Metrics, token: ProjectedToken) -> Self {
-        Self { by_peer: Mutex::default(), missing: Mutex::default(), changed, metrics, token }
+        let (by_peer, missing, idle) = Default::default();
+        Self { by_peer, missing, idle, changed, metrics, token }
+    }
+
+    /// Since when this process receives decisions that the workload has no requests.
+    pub fn idle_since(&self, key: &Key) -> Option<Instant> {
+        self.idle.lock().get(key).map(|(_, seen)| *seen)
+    }
+
+    fn update_idle(&self, decision: &Decision, at: Instant) {
+        let mut idle = self.idle.lock();
+        let Some(since) = decision.idle_since else {
+            idle.remove(&decision.key);
+            return;
+        };
+        let known = idle.get(&decision.key).map(|(since, _)| *since);
+        // The next leader of the adapters has another clock. A later time means a request.
+        let continues = known.is_some_and(|known| since <= known.saturating_add(IDLE_SLACK_MS));
+        if !continues && (known.is_some() || idle.len() < MAX_WORKLOADS_PER_ADAPTER) {
+            idle.insert(decision.key.clone(), (since, at));
+        }
     }
 
     /// The activators whose reports one of the connected adapters misses.
@@ -162,6 +186,7 @@ impl Decisions {
         let changed: Vec<Key> = match event {
             DecisionEvent::Snapshot(snapshot) => {
                 let before = std::mem::take(decisions);
+                snapshot.iter().for_each(|decision| self.update_idle(decision, at));
                 decisions.extend(
                     snapshot
                         .into_iter()
@@ -175,6 +200,7 @@ impl Decisions {
                     self.metrics.decisions_dropped.inc();
                     return;
                 }
+                self.update_idle(&decision, at);
                 let key = decision.key.clone();
                 let repeated =
                     decisions.get(&key).is_some_and(|received| received.is_repeated_by(&decision, at));
@@ -183,6 +209,7 @@ impl Decisions {
             }
             DecisionEvent::Removed(key) => {
                 decisions.remove(&key);
+                self.idle.lock().remove(&key);
                 vec![key]
             }
             DecisionEvent::Missing(missing) => {
@@ -357,6 +384,22 @@ mod tests {
         assert!(is_enqueued_by(4, 30));
         tokio::time::advance(FRESH_FOR + Duration::from_millis(1)).await;
         assert!(is_enqueued_by(4, 40), "the decision expired before");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_time_counts_from_the_first_idle_decision_also_of_the_next_leader() {
+        let (decisions, _) = decisions();
+        let receive = |peer_number, idle_since| {
+            let decided = Decision { idle_since, ..decision("web", 0, 10) };
+            decisions.receive(peer(peer_number), DecisionEvent::Decided(decided), now());
+            decisions.idle_since(&Key::new("shop", "web")).map(|since| now() - since)
+        };
+        let second = Duration::from_secs(1);
+        assert_eq!(receive(1, Some(5)), Some(Duration::ZERO), "whatever the adapter's clock says");
+        tokio::time::advance(second).await;
+        assert_eq!(receive(2, Some(900)), Some(second), "another leader");
+        assert_eq!(receive(2, Some(90_000)), Some(Duration::ZERO), "a request in between");
+        assert_eq!((receive(2, None), receive(2, Some(90_000))), (None, Some(Duration::ZERO)));
     }
 
     #[test]

@@ -28,6 +28,7 @@ fn any_observed() -> impl Strategy<Value = ObservedWorkload> {
         prop::option::weighted(0.9, any_time()),
         any::<bool>(),
         prop::option::of(prop::bool::weighted(0.8)),
+        prop_oneof![4 => Just(SeenFor::ALWAYS), 1 => any_seen()],
     )
         .prop_map(
             |(
@@ -42,6 +43,7 @@ fn any_observed() -> impl Strategy<Value = ObservedWorkload> {
                 proxied_since,
                 verified_before,
                 probe,
+                seen,
             )| {
                 ObservedWorkload {
                     replicas,
@@ -55,9 +57,22 @@ fn any_observed() -> impl Strategy<Value = ObservedWorkload> {
                     proxied_since,
                     verified_before,
                     probe,
+                    seen,
                 }
             },
         )
+}
+
+fn any_seen() -> impl Strategy<Value = SeenFor> {
+    let seconds = || (0u64..700).prop_map(Duration::from_secs);
+    (seconds(), seconds(), seconds()).prop_map(|(idle, phase, proxied)| SeenFor { idle, phase, proxied })
+}
+
+/// The same at a later time.
+fn later_by(seen: SeenFor, time: Duration) -> SeenFor {
+    let SeenFor { idle, phase, proxied } = seen;
+    let [idle, phase, proxied] = [idle, phase, proxied].map(|seen| seen.saturating_add(time));
+    SeenFor { idle, phase, proxied }
 }
 
 fn any_settings() -> impl Strategy<Value = Settings> {
@@ -100,6 +115,8 @@ proptest! {
         prop_assert_eq!(observed.phase, ActivePhase::Inactive);
         let demand = observed.demand.unwrap();
         prop_assert!(demand.desired <= demand.least);
+        prop_assert!(observed.seen.idle >= settings.window.stable);
+        prop_assert!(observed.seen.proxied >= settings.zero.grace_period);
         prop_assert!(is_over(demand.idle_since.unwrap(), settings.window.stable, now));
         prop_assert!(is_over(observed.proxied_since.unwrap(), settings.zero.grace_period, now));
         if settings.zero.reachability.is_reachable() {
@@ -127,6 +144,7 @@ proptest! {
             phase_since: long_ago,
             proxied_since: Some(long_ago),
             probe: Some(true),
+            seen: SeenFor::ALWAYS,
             ..observed
         };
         prop_assert_eq!(next_step(&ready, &settings, now), ScaleToZeroStep::ScaleToZero);
@@ -141,6 +159,7 @@ proptest! {
         prop_assert!(recheck >= Duration::from_millis(1));
         let later = i64::try_from(recheck.as_millis()).ok().and_then(|rest| now.checked_add(rest));
         let Some(later) = later else { return Ok(()) };
+        let observed = ObservedWorkload { seen: later_by(observed.seen, recheck), ..observed };
         let second = next_step(&observed, &settings, later);
         let rechecks_again = matches!(second, ScaleToZeroStep::Stay { recheck: Some(again), .. } if !again.is_zero());
         prop_assert!(second != first || rechecks_again, "{:?}", second);

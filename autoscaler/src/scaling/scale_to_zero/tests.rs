@@ -58,6 +58,7 @@ fn idle() -> ObservedWorkload {
         proxied_since: None,
         verified_before: false,
         probe: None,
+        seen: SeenFor::ALWAYS,
     }
 }
 
@@ -468,6 +469,22 @@ fn recheck_is_rounded_up_to_whole_milliseconds() {
         next_step(&activating(0), &longest, NOW),
         ScaleToZeroStep::wait(StayReason::Activating, Duration::from_millis(u64::MAX))
     );
+}
+
+/// The clock of this process jumped, or the one of the process that wrote a time is behind.
+#[test]
+fn periods_pass_by_wall_clock_and_since_this_process_saw_them() {
+    let seen = |idle, phase, proxied| SeenFor {
+        idle: Duration::from_secs(idle),
+        phase: Duration::from_secs(phase),
+        proxied: Duration::from_secs(proxied),
+    };
+    let step = |observed, seen| next_step(&ObservedWorkload { seen, ..observed }, &settings(), NOW);
+    assert_eq!(step(active(300), seen(299, 300, 0)), seconds(StayReason::IdleTooShortly, 1));
+    assert_eq!(step(active(300), seen(300, 299, 0)), seconds(StayReason::ActiveTooShortly, 1));
+    assert_eq!(step(active(300), seen(300, 300, 0)), ScaleToZeroStep::GoInactive);
+    assert_eq!(step(verified(3600), seen(300, 60, 59)), seconds(StayReason::Grace, 1));
+    assert_eq!(step(verified(3600), seen(300, 60, 60)), ScaleToZeroStep::ScaleToZero);
 }
 
 #[test]

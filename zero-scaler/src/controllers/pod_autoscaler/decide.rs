@@ -291,6 +291,7 @@ fn sequence_input(
         proxied_since,
         verified_before: verified.zip(proxied_since).is_some_and(|(c, since)| conditions::since(c) >= since),
         probe,
+        seen: observed.seen,
     }
 }
 

@@ -13,6 +13,7 @@ use autoscaler::api::{
 use autoscaler::findings::Problem;
 use autoscaler::findings::hpa::HpaAcceptance;
 use autoscaler::findings::sidecar::Sidecar;
+use autoscaler::scaling::scale_to_zero::SeenFor;
 use autoscaler::settings::{ScheduledMinimum, SettingError, Settings, SidecarMode};
 use autoscaler::{Decision, Key};
 use k8s_openapi::Resource;
@@ -25,6 +26,7 @@ use crate::activators::path_verification::{PathError, PathVerification, Verifica
 use crate::cache::cached_target::footprint::PodFootprint;
 use crate::cache::cached_target::scale::Scale;
 use crate::cache::cluster_cache::CollectedMetric;
+use crate::cache::last_activation::ACTIVE;
 use crate::cache::service::Service;
 use crate::clock::now;
 use crate::controllers::context::Context;
@@ -81,6 +83,8 @@ pub(super) struct ObservedWorkload {
     pub(super) sidecar_mode: SidecarMode,
     /// Time of the last request that an activator reported, in Unix milliseconds.
     pub(super) last_requested: Option<i64>,
+    /// For how long this process has observed that there is no request, and the conditions.
+    pub(super) seen: SeenFor,
     /// Number of ready pods.
     pub(super) ready: u32,
     pub(super) service: Option<Arc<Service>>,
@@ -220,6 +224,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         footprint: context.scaling.scales.footprint(&key.namespace, target).unwrap_or_default(),
         sidecar_mode,
         last_requested: None,
+        seen: SeenFor { idle: Duration::ZERO, phase: Duration::ZERO, proxied: Duration::ZERO },
         ready,
         service,
         metric: context.cache.metric(key),
@@ -274,6 +279,12 @@ fn add_reports(observed: &mut ObservedWorkload, context: &Context) {
     observed.decision_received = newest.as_ref().map(|received| unix(received.received_at));
     observed.last_requested = context.scaling.wake.last_requested(&observed.key).map(unix);
     observed.decision = newest.map(|received| received.decision);
+    let idle_since = context.scaling.decisions.idle_since(&observed.key);
+    let active = condition(conditions::of(&observed.autoscaler), ACTIVE).map(conditions::since);
+    let times = [active, observed.proxied_since()];
+    let [phase, proxied] = context.scaling.first_seen.update(&observed.key, times, now);
+    let idle = idle_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+    observed.seen = SeenFor { idle, phase, proxied };
 }
 
 /// The result of the activator path probes, or the reason why none can be sent.

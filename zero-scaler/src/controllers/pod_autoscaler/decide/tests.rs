@@ -117,6 +117,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
         footprint: PodFootprint::default(),
         sidecar_mode: SidecarMode::Required,
         last_requested: None,
+        seen: zero::SeenFor::ALWAYS,
         ready: u32::try_from(replicas).unwrap(),
         service: None,
         metric: None,
