@@ -10,6 +10,7 @@
 //! its cache, and `kubectl rouse check` where no condition has the result: before a workload has a
 //! PodAutoscaler, and without any zero-scaler.
 
+pub mod annotations;
 pub mod hpa;
 pub mod pod_status;
 mod problem;
@@ -17,6 +18,7 @@ pub mod reasons;
 pub mod service;
 pub mod sidecar;
 mod sidecar_conflict;
+pub mod wake;
 
 pub use problem::Problem;
 pub use sidecar_conflict::SidecarConflict;

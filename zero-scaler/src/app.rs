@@ -40,6 +40,7 @@ use crate::kubernetes::namespace_teardown;
 use crate::kubernetes::rate_limit::{RateLimit, UrgentClient};
 use crate::metrics::Metrics;
 use crate::pods::start_watch::StartWatches;
+use crate::pods::wake_checks::WakeChecks;
 use crate::reports::decision_stream::Decisions;
 use crate::reports::push_server;
 use crate::scaling::first_seen::FirstSeen;
@@ -187,7 +188,8 @@ fn context(
         first_seen: FirstSeen::default(),
         overrides: Overrides::default(),
         size_conflicts: SizeConflicts::default(),
-        starts: StartWatches::new(client, queues.clone(), &metrics.decode_errors),
+        starts: StartWatches::new(client.clone(), queues.clone(), &metrics.decode_errors),
+        wake_checks: WakeChecks::new(client),
     };
     let routing = routing(args, &cache, prober, &queues, &metrics);
     let context = Context {
@@ -392,6 +394,7 @@ async fn prune(context: Arc<Context>) {
         context.scaling.first_seen.prune(exists);
         context.scaling.overrides.prune(exists);
         context.scaling.size_conflicts.prune(exists);
+        context.scaling.wake_checks.prune(exists);
         context.scaling.scales.prune();
         context.scaling.starts.prune(&context.cache.workloads().into_iter().collect());
     }

@@ -7,3 +7,4 @@ pub(crate) mod private_ports;
 pub mod start_watch;
 pub(crate) mod target_port;
 pub(crate) mod topology;
+pub mod wake_checks;

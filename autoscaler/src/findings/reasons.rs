@@ -11,6 +11,7 @@
 
 #[macro_use]
 mod table;
+mod causes;
 mod check;
 mod condition;
 

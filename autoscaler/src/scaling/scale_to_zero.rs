@@ -29,6 +29,8 @@
 //!   of -1. Knative skips it there because the activator is always in the path. That is the desired
 //!   state and may differ from the actual one: after the loss of the last activator, or while
 //!   kube-proxy is behind, requests still go to the pods that are about to be removed.
+//! - A workload goes inactive, and to zero, only if what comes back from zero would serve
+//!   (`findings::wake`): its newest pod is ready, and the API server accepts a further one.
 //! - Pods that are given up after the progress deadline go through the same probe, grace and
 //!   retention instead of going to zero at once. Activators are already in the path, so it adds at
 //!   most a second.
@@ -97,6 +99,8 @@ pub struct SeenFor {
     pub phase: Duration,
     /// Activators are in the slices.
     pub proxied: Duration,
+    /// Whether what comes back from zero would serve; `None` before it was checked.
+    pub wakeable: Option<bool>,
 }
 
 /// Demand as reported by the decider and the activators.
@@ -136,6 +140,8 @@ pub enum ScaleToZeroStep {
     GoInactive,
     /// Probe the Service's address, then compute the step again with the result.
     ProbeActivator,
+    /// Check whether what comes back from zero would serve, then compute the step again.
+    CheckWake,
     /// Write 0.
     ScaleToZero,
     /// Leave the scale-to-zero sequence, or leave zero itself.
@@ -169,13 +175,14 @@ pub enum StayReason {
     Activating,
     /// Activators are not in the slices yet.
     NotProxied,
-    /// The Service is not answered by an activator.
     /// The last probe of the Service did not reach an activator.
     PathNotVerified,
     /// All other conditions hold, but grace or retention is not over.
     Grace,
     /// Another controller reverts the size.
     OtherWriter,
+    /// What would come back from zero would not serve.
+    WakeBlocked,
 }
 
 // === impl SeenFor ===
@@ -247,6 +254,7 @@ impl StayReason {
             Self::PathNotVerified => "a probe of the Service's address did not reach an activator",
             Self::Grace => "the grace or retention period before zero is not over",
             Self::OtherWriter => "another controller reverts the size",
+            Self::WakeBlocked => "what would come back from zero would not serve",
         }
     }
 }
@@ -284,7 +292,10 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
     if !observed.activators_report {
         return ScaleToZeroStep::stay(StayReason::ActivatorSilent);
     }
-    match observed.phase {
+    if observed.wakeable == Some(false) {
+        return leave_inactive(observed, StayReason::WakeBlocked);
+    }
+    let step = match observed.phase {
         ActivePhase::Active => {
             go_inactive_after(settings.window.stable, StayReason::ActiveTooShortly, observed, now)
         }
@@ -293,7 +304,9 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
             go_inactive_after(given_up_after, StayReason::Activating, observed, now)
         }
         ActivePhase::Inactive => while_inactive(observed, settings, now),
-    }
+    };
+    let changes = matches!(step, ScaleToZeroStep::GoInactive | ScaleToZeroStep::ScaleToZero);
+    if changes && observed.wakeable.is_none() { ScaleToZeroStep::CheckWake } else { step }
 }
 
 /// How long a workload has to be idle. A delay of scaling down is over with a decision of 0, and

@@ -42,7 +42,9 @@ var manifests = []manifest{
 	{
 		path: "zero-scaler.yaml",
 		conditions: map[string]string{
-			"PodDisruptionBudget zero-scaler": severalReplicas("zeroScaler"),
+			"ClusterRole rouse-zero-scaler-dry-run":        ".Values.admissionPolicies.enabled",
+			"ClusterRoleBinding rouse-zero-scaler-dry-run": ".Values.admissionPolicies.enabled",
+			"PodDisruptionBudget zero-scaler":              severalReplicas("zeroScaler"),
 		},
 		edits: append(deployment("zero-scaler", "zeroScaler", ".Values.zeroScaler.replicas"), customMetrics("zero-scaler")),
 	},

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use autoscaler::api::{PodAutoscaler, Route, ServerlessService, SksMode, condition};
+use autoscaler::findings::wake::BLOCKING_REASONS;
 use autoscaler::scaling::readable::CompactNumber;
 use autoscaler::scaling::scale_to_zero::DECISION_LAG;
 use jiff::Timestamp;
@@ -30,7 +31,13 @@ pub(super) struct ObservedIdleness<'a> {
 
 /// Every reason against zero, with what helps; empty if no request can be lost.
 pub(super) fn refusals(observed: &ObservedIdleness<'_>) -> Vec<String> {
-    let reasons = [not_allowed(observed), not_proxied(observed), not_verified(observed), not_idle(observed)];
+    let reasons = [
+        not_allowed(observed),
+        not_wakeable(observed),
+        not_proxied(observed),
+        not_verified(observed),
+        not_idle(observed),
+    ];
     reasons.into_iter().flatten().collect()
 }
 
@@ -42,6 +49,14 @@ fn not_allowed(observed: &ObservedIdleness<'_>) -> Option<String> {
          autoscaling.rouse.dev/scale-to-zero: \"true\", and leave enable-scale-to-zero of the cluster on"
             .to_owned()
     })
+}
+
+/// What the zero-scaler found against zero, in the condition Degraded.
+fn not_wakeable(observed: &ObservedIdleness<'_>) -> Option<String> {
+    let conditions = &observed.workload.status.as_ref()?.conditions;
+    let degraded = condition(conditions, "Degraded").filter(|it| it.status == "True")?;
+    let blocks = BLOCKING_REASONS.iter().any(|reason| reason.as_str() == degraded.reason);
+    blocks.then(|| format!("what comes back would not serve ({}): {}", degraded.reason, degraded.message))
 }
 
 fn not_proxied(observed: &ObservedIdleness<'_>) -> Option<String> {

@@ -148,14 +148,19 @@ async fn names_conditions_of_the_hpa_controller_that_last() {
 }
 
 #[tokio::test]
-async fn names_disabled_direction_of_the_hpa() {
+async fn names_what_keeps_a_workload_above_zero_as_its_condition_does() {
     let api = healthy();
-    set(&api, &web_hpa(), "/spec/behavior", json!({"scaleDown": {"selectPolicy": "Disabled"}}));
-    assert_eq!(findings(&api).await, Vec::<Value>::new(), "it does not go to zero");
-    set(&api, AUTOSCALER, "/spec/scaleToZero", json!(true));
-    assert_only(&api, OBJECT, "ScalingDisabled", "behavior.scaleDown").await;
-    set(&api, &web_hpa(), "/spec/behavior", json!({"scaleUp": {"selectPolicy": "Disabled"}}));
-    assert_only(&api, OBJECT, "ScalingDisabled", "behavior.scaleUp").await;
+    for (kind, reason, fix) in [
+        ("HPAAccepted", "ScalingDisabled", "remove that selectPolicy"),
+        ("Degraded", "RolloutIncomplete", "rollout undo deployment/web"),
+        ("Degraded", "VolumesDeleted", "whenScaled to Retain"),
+        ("Degraded", "PodsRefused", "ResourceQuota"),
+        ("Ready", "WriteRefused", "admission policy"),
+    ] {
+        let status = if kind == "Ready" { "False" } else { "True" };
+        put_status(&api, &json!({"conditions": [condition(kind, status, reason, "why")]}));
+        assert_only(&api, "PodAutoscaler shop/web", reason, fix).await;
+    }
 }
 
 #[tokio::test]

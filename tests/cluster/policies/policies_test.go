@@ -50,6 +50,7 @@ type request struct {
 	user      string
 	groups    []string
 	operation admission.Operation
+	dryRun    bool
 	before    object
 	after     object
 	// rights are the resources that the user may update, as GROUP/RESOURCE/SUBRESOURCE.
@@ -160,7 +161,7 @@ func denial(t *testing.T, policy *admissionv1.ValidatingAdmissionPolicy, request
 	resource := schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "kinds"}
 	info := &user.DefaultInfo{Name: request.user, Groups: request.groups}
 	before, after := convert(request.before), convert(request.after)
-	attributes := admission.NewAttributesRecord(after, before, kind, "shop", "web", resource, "", request.operation, nil, false, info)
+	attributes := admission.NewAttributesRecord(after, before, kind, "shop", "web", resource, "", request.operation, nil, request.dryRun, info)
 	versioned := &admission.VersionedAttributes{
 		Attributes: attributes, VersionedKind: kind,
 		VersionedObject: admission.NewLazyObject(after), VersionedOldObject: admission.NewLazyObject(before)}
@@ -304,6 +305,18 @@ func TestZeroScalerWritesItsOwnSlicesOnly(t *testing.T) {
 		request{user: zeroScaler, operation: admission.Delete, before: of(mirroring)},
 		request{user: zeroScaler, operation: admission.Delete, before: of(another)},
 		request{user: zeroScaler, operation: admission.Delete, before: bare})
+}
+
+func TestZeroScalerCreatesPodsAsADryRunOnly(t *testing.T) {
+	pod := object{"metadata": object{"name": "web-1"}}
+	check(t, "zero-scaler-pods", true,
+		request{user: zeroScaler, operation: admission.Create, after: pod, dryRun: true},
+		request{user: tenant, operation: admission.Create, after: pod},
+		request{user: tenant, operation: admission.Delete, before: pod})
+	check(t, "zero-scaler-pods", false,
+		request{user: zeroScaler, operation: admission.Create, after: pod},
+		request{user: zeroScaler, operation: admission.Update, before: pod, after: pod, dryRun: true},
+		request{user: zeroScaler, operation: admission.Delete, before: pod})
 }
 
 func TestPodAutoscalerNeedsItsAuthorsRightToScaleTheTarget(t *testing.T) {

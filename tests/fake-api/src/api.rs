@@ -39,6 +39,8 @@ pub(crate) struct State {
     /// Responses to reads, by path.
     pub(crate) read_responses: HashMap<String, (StatusCode, Bytes)>,
     pub(crate) creation_responses: Vec<(String, CreationResponse)>,
+    /// Beginnings of paths to which no write is accepted, with the reason.
+    pub(crate) refused_writes: Vec<(String, String)>,
     /// Paths of groups and versions, with the resources that discovery returns there.
     pub(crate) discovery: Vec<(String, Value)>,
     pub(crate) requests: Vec<String>,
@@ -87,6 +89,14 @@ impl FakeApi {
     /// and nothing is stored: for reviews.
     pub fn respond_to_creations(&self, path: &str, respond: impl Fn(Value) -> Value + Send + Sync + 'static) {
         self.lock().creation_responses.push((path.to_owned(), Arc::new(respond)));
+    }
+
+    /// From now on, each write to a path that begins with `path` gets 403 with this message, until
+    /// it is allowed again by `None`.
+    pub fn refuse_writes(&self, path: &str, message: Option<&str>) {
+        let mut state = self.lock();
+        state.refused_writes.retain(|(at, _)| at != path);
+        state.refused_writes.extend(message.map(|message| (path.to_owned(), message.to_owned())));
     }
 
     /// From now on, each GET of `path` gets this response, whatever is stored: for aggregated APIs.

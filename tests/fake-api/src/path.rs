@@ -32,6 +32,7 @@ pub(crate) struct Id {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query {
     pub(crate) watch: bool,
+    pub(crate) dry_run: bool,
     /// The watch begins after this change.
     pub(crate) since: usize,
     /// The name in a field selector.
@@ -113,6 +114,7 @@ impl Query {
             let value = value.replace("%3D", "=").replace("%2C", ",").replace("%2F", "/").replace("%21", "!");
             match key {
                 "watch" => parsed.watch = value == "true",
+                "dryRun" => parsed.dry_run = value == "All",
                 "resourceVersion" => parsed.since = value.parse().unwrap_or_default(),
                 "fieldSelector" => parsed.name = value.strip_prefix("metadata.name=").map(str::to_owned),
                 "labelSelector" => {

@@ -66,6 +66,11 @@ impl FakeApi {
             Some(kind) if kind == JSON_PATCH => PatchKind::Json,
             _ => PatchKind::Merge,
         };
+        let refused =
+            self.lock().refused_writes.iter().find(|(at, _)| parts.uri.path().starts_with(at)).cloned();
+        if let Some((_, message)) = refused.filter(|_| parts.method != Method::GET) {
+            return status_response(StatusCode::FORBIDDEN, "Forbidden", &message);
+        }
         let result = self.execute(&parts.method, parts.uri.path(), &query, object, kind);
         if parts.method != Method::GET {
             if self.is_last_write() {
@@ -113,6 +118,8 @@ impl FakeApi {
         let ok = |value| (StatusCode::OK, value);
         match (method, creation_responses) {
             (&Method::POST, Some(respond)) => Ok((StatusCode::CREATED, respond(object))),
+            // Admission is not simulated.
+            (&Method::POST, None) if query.dry_run => Ok((StatusCode::CREATED, object)),
             (&Method::POST, None) => {
                 self.change(|store| store.create(&path, object)).map(|value| (StatusCode::CREATED, value))
             }
@@ -183,9 +190,13 @@ impl Service<Request<Body>> for FakeApi {
 
 fn error_response(error: ApiError) -> Response {
     let (status, reason) = error.code_and_reason();
+    status_response(status, reason, reason)
+}
+
+fn status_response(status: StatusCode, reason: &str, message: &str) -> Response {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": reason, "reason": reason, "code": status.as_u16(),
+        "message": message, "reason": reason, "code": status.as_u16(),
     });
     json_response(status, &body)
 }

@@ -137,7 +137,9 @@ impl ZeroScaler {
             }
             ScaleToZeroStep::Stay { recheck, .. } => held(wanted, recheck),
             // `step` has run the probe already.
-            ScaleToZeroStep::GoInactive | ScaleToZeroStep::ProbeActivator => held(Some(0), None),
+            ScaleToZeroStep::GoInactive | ScaleToZeroStep::ProbeActivator | ScaleToZeroStep::CheckWake => {
+                held(Some(0), None)
+            }
             ScaleToZeroStep::ScaleToZero => {
                 ScaleToZeroResult { write: Some((0, Writer::Idle)), ..held(Some(0), None) }
             }
@@ -183,6 +185,7 @@ impl ZeroScaler {
                 .is_some_and(|(verified, since)| verified >= since),
             probe,
             seen: zero::SeenFor::ALWAYS,
+            wakeable: Some(true),
         }
     }
 

@@ -6,7 +6,10 @@
 pub(crate) mod footprint;
 pub mod scale;
 
+use autoscaler::findings::Problem;
+use autoscaler::findings::annotations::{AnnotatedObject, without_effect};
 use autoscaler::findings::sidecar::{Sidecar, sidecar_of};
+use autoscaler::findings::wake::NextPods;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, StatefulSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -26,6 +29,10 @@ pub struct CachedTarget {
     pub footprint: PodFootprint,
     /// Why the API server refuses its pods. Only Deployments report that.
     pub refused_pods: Option<String>,
+    /// What the pods are that it makes next.
+    pub next_pods: NextPods,
+    /// Its annotations, and those of the template, that have no effect there.
+    pub annotations: Vec<Problem>,
 }
 
 // === impl CachedTarget ===
@@ -34,14 +41,16 @@ impl CachedTarget {
     /// A Deployment; `None` for one without a version, which the API never gives.
     pub(crate) fn of_deployment(object: &Deployment) -> Option<Self> {
         let spec = &object.spec;
-        let target = Self::of(&object.metadata, spec.replicas, &spec.selector, &spec.template)?;
+        let next_pods = NextPods::of_deployment(object);
+        let target = Self::of(&object.metadata, spec.replicas, &spec.selector, &spec.template, next_pods)?;
         Some(Self { refused_pods: refused_pods(object), ..target })
     }
 
     /// The same for a StatefulSet.
     pub(crate) fn of_stateful_set(object: &StatefulSet) -> Option<Self> {
         let spec = &object.spec;
-        Self::of(&object.metadata, spec.replicas, &spec.selector, &spec.template)
+        let next_pods = NextPods::of_stateful_set(object);
+        Self::of(&object.metadata, spec.replicas, &spec.selector, &spec.template, next_pods)
     }
 
     fn of(
@@ -49,6 +58,7 @@ impl CachedTarget {
         replicas: Option<i32>,
         selector: &LabelSelector,
         template: &PodTemplateSpec,
+        next_pods: NextPods,
     ) -> Option<Self> {
         let scale = Scale {
             // The API's own default.
@@ -58,8 +68,18 @@ impl CachedTarget {
             writer: last_writer(meta),
         };
         let (sidecar, footprint) = (sidecar_of(template), PodFootprint::of(template));
-        Some(Self { scale, sidecar, footprint, refused_pods: None })
+        let annotations = annotations_without_effect(meta, template);
+        Some(Self { scale, sidecar, footprint, refused_pods: None, next_pods, annotations })
     }
+}
+
+fn annotations_without_effect(meta: &ObjectMeta, template: &PodTemplateSpec) -> Vec<Problem> {
+    let of = |meta: Option<&ObjectMeta>, object| {
+        let names = meta.and_then(|meta| meta.annotations.as_ref()).into_iter().flat_map(|all| all.keys());
+        without_effect(names, object).collect::<Vec<_>>()
+    };
+    let of_template = of(template.metadata.as_ref(), AnnotatedObject::PodTemplate);
+    of(Some(meta), AnnotatedObject::Target).into_iter().chain(of_template).collect()
 }
 
 /// The message of the Deployment's condition, which is that of the API server.

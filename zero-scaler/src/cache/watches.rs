@@ -14,7 +14,7 @@ use std::sync::Arc;
 use autoscaler::Key;
 use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
 use autoscaler::contract::{GROUP, WORKLOAD_LABEL};
-use autoscaler::findings::hpa::is_ambiguous;
+use autoscaler::findings::hpa::{is_ambiguous, is_metric_failure};
 use component_base::kubernetes::{Decoded, watch_objects};
 use component_base::readiness::Readiness;
 use futures::{StreamExt, pin_mut};
@@ -327,7 +327,8 @@ fn trim_hpa(hpa: &mut Decoded<HorizontalPodAutoscaler>) {
     {
         status.current_metrics = None;
         let conditions = status.conditions.take().unwrap_or_default();
-        status.conditions = Some(conditions.into_iter().filter(is_ambiguous).collect());
+        let is_read = |condition: &_| is_ambiguous(condition) || is_metric_failure(condition);
+        status.conditions = Some(conditions.into_iter().filter(is_read).collect());
     }
     if let Some(annotations) = &mut hpa.meta_mut().annotations {
         annotations.retain(|key, _| key.split_once('/').is_some_and(|(prefix, _)| prefix == GROUP));

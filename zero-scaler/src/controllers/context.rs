@@ -16,6 +16,7 @@ use crate::kubernetes::events::Events;
 use crate::kubernetes::rate_limit::{RateLimit, RateLimitedClient, UrgentClient};
 use crate::metrics::Metrics;
 use crate::pods::start_watch::StartWatches;
+use crate::pods::wake_checks::WakeChecks;
 use crate::reports::decision_stream::Decisions;
 use crate::reports::reported_targets::ReportedTargets;
 use crate::scaling::first_seen::FirstSeen;
@@ -76,6 +77,8 @@ pub struct Scaling {
     pub size_conflicts: SizeConflicts,
     /// Watches of pods that do not start.
     pub starts: StartWatches,
+    /// Whether pods would start again after zero.
+    pub wake_checks: WakeChecks,
 }
 
 /// The route of requests, through activators or straight to pods.

@@ -1,12 +1,12 @@
 //! Reconciles one workload: observes it, decides, and writes the result.
 //!
 //! ```text
-//!  observe ─► decide ─► (probe the path, decide again) ─► write /scale
+//!  observe ─► decide ─► (probe the path, check the wake, decide again) ─► write /scale
 //!    ─► rate limit ─► apply Metric and ServerlessService ─► write status
 //! ```
 //!
 //! Input: a PodAutoscaler and the cached state of its workload. Each stage has its file; only
-//! `observe` and `apply` access the cluster.
+//! `observe`, `wake_check` and `apply` access the cluster.
 
 mod apply;
 mod decide;
@@ -20,6 +20,7 @@ mod savings;
 mod scale_write;
 mod status;
 mod summary;
+mod wake_check;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +58,7 @@ pub async fn reconcile(
     if context.scaling.wake.is_waking(&key) {
         return Ok(Action::await_change());
     }
-    let observed = observe::observe(&key, autoscaler, &context).await;
+    let mut observed = observe::observe(&key, autoscaler, &context).await;
     release_former_target(&observed, &context);
     let mut plan = decide::decide(&observed, None);
     let mut verification = PathVerification::default();
@@ -68,6 +69,10 @@ pub async fn reconcile(
     }
     if let Some(result) = &verification.result {
         plan = decide::decide(&observed, Some(result.is_ok()));
+    }
+    if plan.check {
+        observed.wake_check = Some(wake_check::check(&observed, &context).await);
+        plan = decide::decide(&observed, verification.result.as_ref().map(Result::is_ok));
     }
     watch_pod_start(&observed, &plan, &context);
     let written = apply::scale(&observed, &plan, &context).await;
@@ -80,12 +85,16 @@ pub async fn reconcile(
     // After a failed probe, the time of the next probe replaces the plan's time.
     let recheck =
         if matches!(verification.result, Some(Err(_))) { verification.retry_after } else { plan.recheck };
-    let conflict = observed.rival.as_ref().map(|_| size_conflicts::YIELD);
-    let next =
-        [recheck, limit.err(), conflict, learning::recheck(&observed), observed.until_schedule_change()]
-            .into_iter()
-            .flatten()
-            .fold(polled, Duration::min);
+    let next = [
+        recheck,
+        limit.err(),
+        observed.rival.as_ref().map(|_| size_conflicts::YIELD),
+        context.scaling.wake_checks.retry_after(&key),
+        observed.metric_failure.as_ref().and_then(|failure| failure.as_ref().err().copied()),
+        learning::recheck(&observed),
+        observed.until_schedule_change(),
+    ];
+    let next = next.into_iter().flatten().fold(polled, Duration::min);
     Ok(Action::requeue(match written? {
         scale_write::ScaleWriteResult::Conflict => CONFLICT_RETRY,
         scale_write::ScaleWriteResult::Delayed => overrides::REWRITE_INTERVAL,

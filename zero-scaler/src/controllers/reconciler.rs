@@ -23,14 +23,16 @@ use tracing::Instrument;
 use crate::cache::work_queue::WorkQueue;
 use crate::clock::now;
 use crate::controllers::context::Context;
-use crate::kubernetes::errors::is_being_deleted;
+use crate::controllers::refused_writes::RefusedWrites;
+use crate::kubernetes::errors::{is_being_deleted, refusal};
 use crate::scaling::scale_targets::ScaleError;
 
 /// Concurrent reconciles of one kind. When an activator stops, the slices of all workloads have to
 /// be written while it still accepts connections: 5,000 in two seconds, at ten milliseconds a
 /// write.
 const CONCURRENCY: u16 = 64;
-/// Delay before a failed reconcile is retried. Usually a watch event triggers it earlier.
+/// Delay before a failed reconcile is retried; longer while a write is refused. Usually a watch
+/// event triggers it earlier.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 /// Interval between reconciles without a trigger, a safety net for missed events.
 pub const RESYNC: Duration = Duration::from_secs(1800);
@@ -50,6 +52,17 @@ pub enum ReconcileError {
 }
 
 // === impl ReconcileError ===
+
+impl ReconcileError {
+    /// The API server's reason against a write of an object of Rouse. A refused size has a
+    /// condition of its own, and its retry is not delayed: requests may wait for it.
+    pub fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Api(error) => refusal(error),
+            Self::Scale(_) | Self::Json(_) => None,
+        }
+    }
+}
 
 impl From<kube::Error> for ReconcileError {
     fn from(error: kube::Error) -> Self {
@@ -72,13 +85,20 @@ pub async fn run<K, R>(
     queue.enqueue_all(&store);
     let queue =
         queue.stream().map(|key| Ok::<_, Infallible>(ObjectRef::<K>::new(&key.name).within(&key.namespace)));
+    let refused = Arc::new(RefusedWrites::default());
+    let accepted = refused.clone();
     let timed = move |object: Arc<K>, context: Arc<Context>| {
         let seconds = context.metrics.reconcile_seconds.with_label_values(&[kind]);
         let started = now();
-        let workload = key_of(object.as_ref()).map(tracing::field::display);
-        let span = tracing::info_span!("reconcile", kind, workload);
+        let key = key_of(object.as_ref());
+        let span =
+            tracing::info_span!("reconcile", kind, workload = key.as_ref().map(tracing::field::display));
+        let accepted = accepted.clone();
         let reconciled = reconcile(object, context)
-            .inspect_ok(move |_| seconds.observe(now().saturating_duration_since(started).as_secs_f64()))
+            .inspect_ok(move |_| {
+                seconds.observe(now().saturating_duration_since(started).as_secs_f64());
+                key.iter().for_each(|key| accepted.accepted(key));
+            })
             .instrument(span);
         // In a task of its own, so that a long computation does not delay the others.
         Box::pin(async move {
@@ -89,7 +109,12 @@ pub async fn run<K, R>(
     };
     // Made before the first error, so that Prometheus sees its increase.
     let errors = context.metrics.reconcile_errors.with_label_values(&[kind]);
-    let retry = |_: Arc<K>, _: &ReconcileError, _: Arc<Context>| Action::requeue(RETRY_DELAY);
+    let retry = move |object: Arc<K>, error: &ReconcileError, context: Arc<Context>| {
+        let key = key_of(object.as_ref()).zip(error.refusal());
+        Action::requeue(key.map_or(RETRY_DELAY, |(key, message)| {
+            refused.refused(&key, object.as_ref(), message, RETRY_DELAY, &context.reports.events)
+        }))
+    };
     let config = Config::default().concurrency(CONCURRENCY);
     applier(timed, retry, context.clone(), store, queue, config)
         .for_each(|end| {

@@ -6,6 +6,9 @@
 //!    ──► apply ──► delete leftovers of Kubernetes ──► status
 //! ```
 //!
+//! A write that fails ends none of the others: endpoints follow the pods and activators, and the
+//! status has the refusal. The reconcile fails afterwards, so that it is retried.
+//!
 //! Input: a ServerlessService, its Service, the pods and the activators. Output: our
 //! EndpointSlices, the private Service, and the status with the mode in force.
 
@@ -26,6 +29,7 @@ use kube::runtime::controller::Action;
 use crate::activators::directory::{ListeningActivators, PortHolder};
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
+use foreign_endpoints::ForeignEndpoints;
 
 pub use condition_types::{ACTIVATORS_POPULATED, READY};
 
@@ -53,27 +57,34 @@ pub async fn reconcile(
     let observed = match observe::observe(&key, sks, &context) {
         Ok(observed) => observed,
         Err(unusable) => {
-            if !foreign_endpoints::are_awaited(&key, sks, &context) {
-                apply::withdraw(&key, sks, &context).await?;
-            }
+            let awaited = foreign_endpoints::are_awaited(&key, sks, &context);
+            let withdrawn = if awaited { Ok(()) } else { apply::withdraw(&key, sks, &context).await };
             apply::status(sks, status::unusable(sks, &unusable, context.clock.now()), &context).await?;
-            return Ok(Action::requeue(RESYNC));
+            return withdrawn.map(|()| Action::requeue(RESYNC));
         }
     };
+    let mut written = Ok(());
     if observed.ports != observed.status().ports {
         // Activators open the ports of this status. The probe below verifies that they listen.
-        apply::status(sks, status::leased(&observed), &context).await?;
+        written = apply::status(sks, status::leased(&observed), &context).await;
     }
     let lessee = PortHolder { key: &key, uid: sks.metadata.uid.as_deref().unwrap_or_default() };
     let ListeningActivators { endpoints, all } =
         context.routing.activators.listening(lessee, &observed.ports, sks.spec.num_activators).await;
     let path = desired::ServingPath::new(&observed, endpoints);
-    apply::private_service(&observed, &context).await?;
     let slices = desired::slices(&observed, &path);
-    apply::slices(&observed, &slices, &context).await?;
-    apply::leave(&key, sks, &context).await?;
-    let foreign = foreign_endpoints::delete_leftovers(&observed, &slices, &context).await;
-    apply::status(sks, status::populated(&observed, &path, &foreign), &context).await?;
+    let slices_written = apply::slices(&observed, &slices, &context).await;
+    // What Kubernetes left serves until slices of Rouse do.
+    let foreign = match &slices_written {
+        Ok(()) => foreign_endpoints::delete_leftovers(&observed, &slices, &context).await,
+        Err(_) => ForeignEndpoints::default(),
+    };
+    written = written.and(slices_written);
+    written = written.and(apply::private_service(&observed, &context).await);
+    written = written.and(apply::leave(&key, sks, &context).await);
+    let refused = written.as_ref().err().and_then(ReconcileError::refusal);
+    apply::status(sks, status::populated(&observed, &path, &foreign, refused), &context).await?;
+    written?;
     if let Some(error) = foreign.error {
         return Err(error.into());
     }

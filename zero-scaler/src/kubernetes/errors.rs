@@ -1,8 +1,55 @@
 //! Classification of API errors.
 
+/// The API server's reason against a write: by a quota, an admission policy or webhook, or
+/// validation. Other errors are of the moment: a conflict with another write, an outage.
+pub fn refusal(error: &kube::Error) -> Option<&str> {
+    let kube::Error::Api(status) = error else { return None };
+    let is_stale = status.code == 409 && status.message.contains("the object has been modified");
+    let is_of_the_moment =
+        is_stale || matches!(status.code, 401 | 404 | 408 | 429) || is_being_deleted(error);
+    ((400..500).contains(&status.code) && !is_of_the_moment).then_some(status.message.as_str())
+}
+
 /// Whether a write failed because its object or namespace is being deleted, which needs no retry.
 pub fn is_being_deleted(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let causes = status.details.iter().flat_map(|details| &details.causes);
     status.code == 404 || causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn error(code: u16, message: &str, causes: serde_json::Value) -> kube::Error {
+        let status = json!({"status": "Failure", "code": code, "message": message, "reason": "",
+            "metadata": {}, "details": {"causes": causes}});
+        kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
+    }
+
+    #[test]
+    fn refusal_is_an_answer_about_the_object() {
+        let is_refused = |code, message| refusal(&error(code, message, json!([]))).is_some();
+        for (code, message) in [
+            (403, "exceeded quota"),
+            (422, "is invalid"),
+            (400, "admission webhook denied the request"),
+            (409, "Apply failed with 1 conflict"),
+        ] {
+            assert!(is_refused(code, message), "{code} {message}");
+        }
+        for (code, message) in [
+            (409, "Operation cannot be fulfilled: the object has been modified; please apply your changes"),
+            (401, "Unauthorized"),
+            (404, "not found"),
+            (429, "too many requests"),
+            (500, "failed calling webhook"),
+        ] {
+            assert!(!is_refused(code, message), "{code} {message}");
+        }
+        let terminating = json!([{"reason": "NamespaceTerminating", "message": "", "field": ""}]);
+        assert_eq!(refusal(&error(403, "is being terminated", terminating)), None);
+    }
 }

@@ -14,14 +14,12 @@ use std::future::Future;
 use std::sync::Arc;
 
 use autoscaler::api::ScaleTargetRef;
-use autoscaler::findings::sidecar::Sidecar;
 use component_base::kubernetes::{ApiResources, KindError, ObservedReplicas, ScaleSubresource, write_scale};
 use kube::Client;
 use kube::api::{Api, DynamicObject};
 use parking_lot::Mutex;
 
 use crate::FIELD_MANAGER;
-use crate::cache::cached_target::footprint::PodFootprint;
 use crate::cache::cached_target::scale::{Scale, Writer};
 use crate::cache::cached_target::{CachedTarget, last_writer};
 use crate::cache::cluster_cache::ClusterCache;
@@ -172,16 +170,6 @@ impl ScaleTargets {
         Self { resources: ApiResources::new(client), cache, written: Mutex::default() }
     }
 
-    /// The sidecar in the pod template; `None` for kinds that are not watched.
-    pub fn sidecar(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Sidecar> {
-        Some(self.watched(namespace, target)?.sidecar.clone())
-    }
-
-    /// What a pod of the template takes; `None` for kinds that are not watched.
-    pub fn footprint(&self, namespace: &str, target: &ScaleTargetRef) -> Option<PodFootprint> {
-        Some(self.watched(namespace, target)?.footprint)
-    }
-
     /// Why the API server refuses the target's pods, if its kind reports that.
     pub fn refused_pods(&self, namespace: &str, target: &ScaleTargetRef) -> Option<String> {
         self.watched(namespace, target)?.refused_pods.clone()
@@ -209,7 +197,8 @@ impl ScaleTargets {
 }
 
 impl ScaleTargets {
-    fn watched(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Arc<CachedTarget>> {
+    /// The target in the cache; `None` for kinds that are not watched.
+    pub fn watched(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Arc<CachedTarget>> {
         let store = match (target.group(), target.kind.as_str()) {
             ("apps", "Deployment") => &self.cache.deployments,
             ("apps", "StatefulSet") => &self.cache.stateful_sets,

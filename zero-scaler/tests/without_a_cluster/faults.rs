@@ -5,6 +5,7 @@ mod concurrent_writers;
 mod crashes;
 mod many_workloads;
 mod rate_limit;
+mod refused_writes;
 mod settings;
 mod silent_activators;
 mod undecodable_objects;

@@ -7,4 +7,5 @@ mod other_writers;
 mod schedules;
 mod unmanaged;
 mod user_written;
+mod wake_checks;
 mod wakes;

@@ -17,6 +17,7 @@ use super::metric_source::{HpaMetricSource, rouse_metrics};
 use crate::api::{PodAutoscalerSpec, ScaleTargetRef, Scaler};
 use crate::contract::{METRIC, SERVICE};
 use crate::findings::Problem;
+use crate::findings::annotations::{AnnotatedObject, without_effect};
 use crate::findings::reasons::Reason;
 use crate::settings::AutoscalerConfig;
 
@@ -64,8 +65,9 @@ pub fn accept<'a>(
         Ok(spec) => {
             let annotations = rouse_annotations(hpa);
             let mut advice = parsed.problems;
+            advice.extend(without_effect(hpa.annotations().keys(), AnnotatedObject::Hpa));
             if spec.scaler == Scaler::Hpa {
-                advice.extend(behavior_advice(&hpa.spec));
+                advice.extend(behavior_advice(&hpa.spec, spec.scale_to_zero));
             }
             let (_, errors) = spec.settings(config, &annotations);
             let ignored = |error| Problem::new(Reason::BadSetting, format!("{error}; it is ignored"), "");

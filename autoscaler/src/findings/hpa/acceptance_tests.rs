@@ -118,6 +118,23 @@ fn reports_reason_of_each_problem() {
     assert_eq!(reason(with("/spec/behavior", json!({"scaleUp": {"tolerance": "0"}}))), "ToleranceNotZero");
     let first = hpa()["spec"]["metrics"][1].clone();
     assert_eq!(reason(with("/spec/metrics", json!([first, first]))), "MultipleMetrics");
+    let unknown = json!({"autoscaling.rouse.dev/stable-window": "6s"});
+    assert_eq!(reason(with("/metadata/annotations", unknown)), "UnknownAnnotation");
+    let misplaced = json!({"autoscaling.rouse.dev/app-port": "80"});
+    assert_eq!(reason(with("/metadata/annotations", misplaced)), "MisplacedAnnotation");
+}
+
+#[test]
+fn names_a_disabled_direction_that_matters() {
+    let rules = |policy: &str| json!({"tolerance": "0", "selectPolicy": policy});
+    let reason = |zero: &str, up: &str, down: &str| {
+        let mut hpa = with("/spec/behavior", json!({"scaleUp": rules(up), "scaleDown": rules(down)}));
+        hpa["metadata"]["annotations"] = json!({"autoscaling.rouse.dev/scale-to-zero": zero});
+        reason(hpa)
+    };
+    assert_eq!(reason("true", "Max", "Disabled"), "ScalingDisabled");
+    assert_eq!(reason("false", "Max", "Disabled"), "", "it does not go to zero");
+    assert_eq!(reason("false", "Disabled", "Max"), "ScalingDisabled");
 }
 
 /// An HPA on CPU that only wakes and goes to zero by Rouse.

@@ -6,9 +6,29 @@ use crate::contract::quantity::parse_milli;
 use crate::findings::Problem;
 use crate::findings::reasons::Reason;
 
-/// All advice on the HPA's behavior, the most important first.
-pub(super) fn behavior_advice(spec: &HorizontalPodAutoscalerSpec) -> Vec<Problem> {
-    only_percent_policies(spec).into_iter().chain(delays(spec)).collect()
+/// All advice on the behavior of an HPA whose workload may go to zero or not, the most important
+/// first.
+pub(super) fn behavior_advice(spec: &HorizontalPodAutoscalerSpec, scale_to_zero: bool) -> Vec<Problem> {
+    let disabled = disabled_direction(spec, scale_to_zero);
+    only_percent_policies(spec).into_iter().chain(disabled).chain(delays(spec)).collect()
+}
+
+/// Down matters for zero alone: the HPA has to reach minReplicas first.
+fn disabled_direction(spec: &HorizontalPodAutoscalerSpec, scale_to_zero: bool) -> Option<Problem> {
+    let behavior = spec.behavior.as_ref()?;
+    let is_disabled = |rules: &Option<HPAScalingRules>| {
+        rules.as_ref().is_some_and(|rules| rules.select_policy.as_deref() == Some("Disabled"))
+    };
+    let problem = |direction: &str, effect: &str| {
+        let problem = format!("behavior.{direction} has selectPolicy: Disabled, so {effect}");
+        Problem::new(Reason::ScalingDisabled, problem, format!("remove selectPolicy of behavior.{direction}"))
+    };
+    if is_disabled(&behavior.scale_up) {
+        return Some(problem("scaleUp", "pods are added in a panic alone"));
+    }
+    (is_disabled(&behavior.scale_down) && scale_to_zero).then(|| {
+        problem("scaleDown", "the workload never gets back to minReplicas, from which it goes to zero")
+    })
 }
 
 /// A percentage of 0 pods is 0, so such an HPA never leaves zero.

@@ -85,19 +85,10 @@ reasons! {
         "see the logs of Deployment zero-scaler, and kubectl describe hpa";
     NotReconciled: "PodAutoscaler", "A minute after its creation it has no status.",
         "see the logs of Deployment zero-scaler";
-    FailedGetExternalMetric: "HorizontalPodAutoscaler", "It gets no metric of Rouse.",
-        "see docs/troubleshooting.md, \"The HPA shows <unknown>\"; until then it keeps its size";
-    FailedGetResourceMetric: "HorizontalPodAutoscaler", "It gets no metric of its pods' resources.",
-        "let a metrics-server serve metrics.k8s.io and give the containers requests, or remove that metric; \
-         until then the HPA does not scale down";
-    FailedGetMetric: "HorizontalPodAutoscaler", "It gets no other metric, by the reason of its controller.",
-        "correct the metric that the message names, or the adapter that serves it";
     FailedGetScale: "HorizontalPodAutoscaler", "It cannot read the size of its target.",
         "correct scaleTargetRef, or what rejects the target's scale: an admission webhook or policy";
     FailedUpdateScale: "HorizontalPodAutoscaler", "It cannot write the size of its target.",
         "correct scaleTargetRef, or what rejects the target's scale: an admission webhook or policy";
-    ScalingDisabled: "HorizontalPodAutoscaler", "A direction of behavior has selectPolicy: Disabled.",
-        "remove that selectPolicy";
     AtMaximum: "HorizontalPodAutoscaler", "The load needs more pods than maxReplicas.",
         "raise maxReplicas, or the target of the metric";
     NotManaged: "Deployment",
@@ -106,10 +97,6 @@ reasons! {
          --namespace NAMESPACE scale deployment NAME --replicas 1";
     RolloutPaused: "target, Deployment of Rouse", "Its rollout is paused, so changes do not reach its pods.",
         "kubectl --namespace NAMESPACE rollout resume deployment/NAME";
-    UnknownAnnotation: "object with annotations", "Rouse has no annotation of that name.",
-        "correct its name (docs/reference/annotations.md and docs/reference/pods.md), or remove it";
-    MisplacedAnnotation: "object with annotations", "The annotation has no effect on this object.",
-        "move it to the object that the message names";
     TargetFrozen: "PodAutoscaler", "The learned target does not change any more.",
         "see docs/design/learned-target.md";
 

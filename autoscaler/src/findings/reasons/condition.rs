@@ -3,10 +3,6 @@
 //! Conditions and events are written with a [`Reason`], never with a string, so this table is
 //! complete. `docs/reference/conditions.md` is generated from it.
 
-use crate::scaling::active_condition::ActiveReason;
-use crate::scaling::pod_start::StartCause;
-use crate::scaling::scale_to_zero::StayReason;
-
 reasons! {
     /// Why a condition has its status, or why an event was written.
     pub enum Reason;
@@ -66,6 +62,30 @@ reasons! {
          endpoints after two minutes, while others report";
     PodsStarting: "PodAutoscaler.status.reason", "Pods are starting.", "";
     Retired: "PodAutoscaler.status.reason", "The workload is at zero and marked Unreachable.", "";
+    WakeBlocked: "PodAutoscaler/Active",
+        "The workload is idle, and what would come back from zero would not serve.",
+        "condition Degraded has the cause and its fix";
+
+    // What would come back from zero.
+    VolumesDeleted: "PodAutoscaler/Degraded, event on PodAutoscaler",
+        "The StatefulSet deletes the volumes of its pods when it is scaled down.",
+        "set persistentVolumeClaimRetentionPolicy.whenScaled to Retain, or, if the data may be lost, annotate \
+         the HPA or PodAutoscaler with autoscaling.rouse.dev/delete-volumes-at-zero: \"true\"";
+    RolloutIncomplete: "PodAutoscaler/Degraded, event on PodAutoscaler",
+        "Not all pods have the newest template, so pods that serve would not come back from zero.",
+        "complete the rollout, or undo it (kubectl --namespace NAMESPACE rollout undo TARGET)";
+    NewestPodNotReady: "PodAutoscaler/Degraded, event on PodAutoscaler",
+        "Pods serve, and the newest one does not start: the next one may not start either.",
+        "correct what keeps the pod from starting: kubectl --namespace NAMESPACE describe pods";
+    PodsRefused: "PodAutoscaler/Degraded, event on PodAutoscaler",
+        "The API server refuses a new pod, so the workload could not come back from zero.",
+        "correct what the message names: a ResourceQuota, a LimitRange, the level of Pod Security, or an \
+         admission policy or webhook";
+    WriteRefused: "PodAutoscaler/Ready, PodAutoscaler/Degraded, ServerlessService/Ready, event on HPA and \
+                   PodAutoscaler",
+        "The API server refuses an object that Rouse writes for the workload. It is retried, at most five \
+         minutes apart.",
+        "correct what the message names: a ResourceQuota, or an admission policy or webhook";
 
     // Whether the Service leads to activators.
     Verified: "PodAutoscaler/ActivatorInPath",
@@ -280,6 +300,24 @@ reasons! {
     ToleranceNotZero: "PodAutoscaler/HPAAccepted, event on HPA",
         "The HPA ignores changes within its tolerance.",
         "set tolerance: \"0\" (Kubernetes 1.35 and later)";
+    ScalingDisabled: "PodAutoscaler/HPAAccepted, event on HPA",
+        "A direction of behavior has selectPolicy: Disabled.", "remove that selectPolicy";
+    UnknownAnnotation: "PodAutoscaler/HPAAccepted, PodAutoscaler/Degraded, event on HPA and PodAutoscaler",
+        "Rouse has no annotation of that name.",
+        "correct its name (docs/reference/annotations.md and docs/reference/pods.md), or remove it";
+    MisplacedAnnotation: "PodAutoscaler/HPAAccepted, PodAutoscaler/Degraded, event on HPA and PodAutoscaler",
+        "The annotation has no effect on this object.", "move it to the object that the message names";
+    FailedGetExternalMetric: "PodAutoscaler/Degraded, event on PodAutoscaler, HorizontalPodAutoscaler",
+        "The HPA gets no external metric: of Rouse, if no condition of a PodAutoscaler reports it.",
+        "see docs/troubleshooting.md, \"The HPA shows <unknown>\"; until then it keeps its size";
+    FailedGetResourceMetric: "PodAutoscaler/Degraded, event on PodAutoscaler, HorizontalPodAutoscaler",
+        "The HPA gets no metric of its pods' resources.",
+        "let a metrics-server serve metrics.k8s.io and give the containers requests, or remove that metric; \
+         until then the HPA does not scale down";
+    FailedGetMetric: "PodAutoscaler/Degraded, event on PodAutoscaler, HorizontalPodAutoscaler",
+        "The HPA gets no other metric, by the reason of its controller.",
+        "correct the metric that the message names, or the adapter that serves it; until then the HPA does \
+         not scale down";
     ForeignPodAutoscaler: "event on HPA", "A PodAutoscaler of the HPA's name has another owner.",
         "delete it, rename the HPA, or set spec.scaler: HPA in it";
     Released: "event on HPA", "The HPA has no metric of Rouse any more; its PodAutoscaler is deleted.", "";
@@ -315,54 +353,4 @@ reasons! {
         "to apply it, annotate the HPA with autoscaling.rouse.dev/learn-target: Apply";
     TargetLearned: "event on HPA or PodAutoscaler",
         "The learned concurrency target, which is in force, changed by more than a fifth.", "";
-}
-
-// === impl Reason ===
-
-impl From<ActiveReason> for Reason {
-    fn from(reason: ActiveReason) -> Self {
-        match reason {
-            ActiveReason::PodsReady => Self::PodsReady,
-            ActiveReason::Queued => Self::Queued,
-            ActiveReason::NoTraffic => Self::NoTraffic,
-            ActiveReason::TimedOut => Self::TimedOut,
-        }
-    }
-}
-
-impl From<StayReason> for Reason {
-    fn from(why: StayReason) -> Self {
-        match why {
-            StayReason::NotAllowed => Self::ScaleToZeroDisabled,
-            StayReason::Scheduled => Self::ScheduledMinimum,
-            StayReason::AtZero => Self::NoTraffic,
-            StayReason::NotAtMinimum => Self::AboveMinimum,
-            StayReason::NoDecision => Self::NoDecision,
-            StayReason::NoActivator => Self::NoActivator,
-            StayReason::ActivatorSilent => Self::ActivatorSilent,
-            StayReason::Requests => Self::ReceivingTraffic,
-            StayReason::IdleTooShortly => Self::WithinStableWindow,
-            StayReason::ActiveTooShortly => Self::RecentlyActive,
-            StayReason::Activating => Self::PodsStarting,
-            StayReason::NotProxied => Self::NotProxied,
-            StayReason::PathNotVerified => Self::NotVerified,
-            StayReason::Grace => Self::GracePeriod,
-            StayReason::OtherWriter => Self::ScaleConflict,
-        }
-    }
-}
-
-impl From<StartCause> for Reason {
-    fn from(cause: StartCause) -> Self {
-        match cause {
-            StartCause::ImagePull => Self::ImagePull,
-            StartCause::InvalidImage => Self::InvalidImage,
-            StartCause::CrashLoop => Self::CrashLoop,
-            StartCause::ContainerConfig => Self::ContainerConfig,
-            StartCause::ContainerStart => Self::ContainerStart,
-            StartCause::Unschedulable => Self::Unschedulable,
-            StartCause::NodeUnresponsive => Self::NodeUnresponsive,
-            StartCause::PodsNotCreated => Self::PodsNotCreated,
-        }
-    }
 }

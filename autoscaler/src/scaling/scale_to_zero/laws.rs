@@ -58,6 +58,7 @@ fn any_observed() -> impl Strategy<Value = ObservedWorkload> {
                     verified_before,
                     probe,
                     seen,
+                    wakeable: Some(true),
                 }
             },
         )

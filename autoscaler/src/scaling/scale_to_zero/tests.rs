@@ -59,6 +59,7 @@ fn idle() -> ObservedWorkload {
         verified_before: false,
         probe: None,
         seen: SeenFor::ALWAYS,
+        wakeable: Some(true),
     }
 }
 
@@ -195,6 +196,24 @@ fn last_pod_is_kept_for_the_retention_period() {
     // The longer of the two counts.
     assert_eq!(next_step(&inactive(10, 50, Some(true)), &own, NOW), seconds(StayReason::Grace, 110));
     assert_eq!(next_step(&inactive(110, 20, Some(true)), &own, NOW), seconds(StayReason::Grace, 40));
+}
+
+#[test]
+fn zero_and_the_way_there_need_pods_that_can_come_back() {
+    let s = settings();
+    let (due, at_end) = (active(300), inactive(60, 60, Some(true)));
+    for (observed, step) in [(due, ScaleToZeroStep::GoInactive), (at_end, ScaleToZeroStep::ScaleToZero)] {
+        let with = |wakeable| next_step(&ObservedWorkload { wakeable, ..observed }, &s, NOW);
+        assert_eq!((with(None), with(Some(true))), (ScaleToZeroStep::CheckWake, step));
+    }
+    let blocked = |observed| next_step(&ObservedWorkload { wakeable: Some(false), ..observed }, &s, NOW);
+    assert_eq!(blocked(due), ScaleToZeroStep::stay(StayReason::WakeBlocked));
+    assert_eq!(blocked(at_end), ScaleToZeroStep::Reactivate);
+    assert_eq!(
+        next_step(&ObservedWorkload { wakeable: None, ..inactive(60, 60, None) }, &s, NOW),
+        ScaleToZeroStep::ProbeActivator,
+        "the probe is cheaper"
+    );
 }
 
 #[test]

@@ -50,6 +50,15 @@ const REACHABILITY: Setting<Reachability> = Setting {
     when: "Set it to retire a workload, such as the old half of a blue-green pair.",
 };
 
+const DELETE_VOLUMES: Setting<bool> = Setting {
+    key: None,
+    annotation: entry("delete-volumes-at-zero", &BOOLEAN),
+    default: false,
+    meaning: "Whether a StatefulSet may go to zero that has persistentVolumeClaimRetentionPolicy.whenScaled: \
+              Delete, which deletes the volumes of its pods.",
+    when: "Set it where the volumes have nothing but caches.",
+};
+
 /// When a workload may be scaled to zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZeroSettings {
@@ -61,6 +70,8 @@ pub struct ZeroSettings {
     pub pod_retention: Duration,
     /// Whether requests can reach the workload.
     pub reachability: Reachability,
+    /// Whether it may be scaled to zero if that deletes its volumes.
+    pub delete_volumes: bool,
 }
 
 // === impl ZeroSettings ===
@@ -72,6 +83,7 @@ impl ZeroSettings {
             grace_period: reader.read(&GRACE_PERIOD, cluster.map(|it| it.grace_period)),
             pod_retention: reader.read(&POD_RETENTION, cluster.map(|it| it.pod_retention)),
             reachability: reader.read(&REACHABILITY, None),
+            delete_volumes: reader.read(&DELETE_VOLUMES, None),
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::check::cluster_objects::{ClusterObjects, InstalledObject};
 use crate::check::fetched::Fetched;
 use crate::check::finding::Finding;
 
-/// The right of activators to wake, which may be left out.
-const OPTIONAL: &str = "rouse-activator-fallback-waker";
+/// Rights that may be left out: of activators to wake, and of the zero-scaler to check a wake.
+const OPTIONAL: [&str; 2] = ["rouse-activator-fallback-waker", "rouse-zero-scaler-dry-run"];
 
 pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {
     if !cluster.is_of_this_version() {
@@ -46,7 +46,7 @@ fn check_one(object: &InstalledObject) -> Option<Finding> {
 
 fn absent(manifest: &Value) -> Option<Finding> {
     let name = text(manifest, "/metadata/name");
-    if name == OPTIONAL {
+    if OPTIONAL.contains(&name) {
         return None;
     }
     let (effect, is_error) = match text(manifest, "/kind") {

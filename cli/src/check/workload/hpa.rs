@@ -6,9 +6,7 @@ use autoscaler::api::Scaler;
 use autoscaler::findings::hpa::{HpaAcceptance, accept, deletion_of};
 use autoscaler::findings::reasons::{CheckReason, Reason, description};
 use autoscaler::settings::AutoscalerConfig;
-use k8s_openapi::api::autoscaling::v2::{
-    HPAScalingRules, HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
-};
+use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition};
 use kube::ResourceExt;
 
 use crate::check::finding::Finding;
@@ -33,7 +31,6 @@ pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     let mut findings: Vec<Finding> = not_followed(workload).into_iter().collect();
     findings.extend(without_metric(workload, hpa));
     findings.extend(unable_to_scale(workload, hpa));
-    findings.extend(disabled_direction(workload, hpa));
     findings.extend(at_maximum(workload, hpa));
     findings
 }
@@ -70,14 +67,14 @@ fn not_followed(workload: &WorkloadObjects) -> Option<Finding> {
 fn without_metric(workload: &WorkloadObjects, hpa: &HorizontalPodAutoscaler) -> Option<Finding> {
     let failing = condition(hpa, "ScalingActive")?;
     let reason = failing.reason.as_deref().filter(|reason| *reason != "ScalingDisabled")?;
-    let is_external = reason == CheckReason::FailedGetExternalMetric.as_str();
+    let is_external = reason == Reason::FailedGetExternalMetric.as_str();
     let since = failing.last_transition_time.as_ref().map(|time| time.0.as_second());
     let is_new = since.is_some_and(|since| workload.shared.now.as_second().saturating_sub(since) < TRANSIENT);
     if is_new && !is_external {
         return None;
     }
     let problem = format!("it gets no metric: {}", failing.message.as_deref().unwrap_or("no message"));
-    let row = description(reason).unwrap_or(CheckReason::FailedGetMetric.into());
+    let row = description(reason).unwrap_or(Reason::FailedGetMetric.into());
     let finding = Finding::error(object(workload), row, problem);
     Some(Finding { reason: reason.to_owned(), ..finding })
 }
@@ -98,25 +95,6 @@ fn condition<'a>(
 ) -> Option<&'a HorizontalPodAutoscalerCondition> {
     let mut all = hpa.status.iter().flat_map(|status| status.conditions.iter().flatten());
     all.find(|condition| condition.type_ == kind && condition.status == "False")
-}
-
-/// Down matters for zero alone: the HPA has to reach minReplicas first.
-fn disabled_direction(workload: &WorkloadObjects, hpa: &HorizontalPodAutoscaler) -> Option<Finding> {
-    let behavior = hpa.spec.behavior.as_ref()?;
-    let is_disabled = |rules: Option<&HPAScalingRules>| {
-        rules.is_some_and(|rules| rules.select_policy.as_deref() == Some("Disabled"))
-    };
-    let finding = |direction: &str, effect: &str| {
-        let problem = format!("behavior.{direction} has selectPolicy: Disabled, so {effect}");
-        Finding::warning(object(workload), CheckReason::ScalingDisabled, problem)
-            .with_fix(format!("remove selectPolicy of behavior.{direction}"))
-    };
-    if is_disabled(behavior.scale_up.as_ref()) {
-        return Some(finding("scaleUp", "pods are added in a panic alone"));
-    }
-    (is_disabled(behavior.scale_down.as_ref()) && workload.goes_to_zero()).then(|| {
-        finding("scaleDown", "the workload never gets back to minReplicas, from which it goes to zero")
-    })
 }
 
 fn at_maximum(workload: &WorkloadObjects, hpa: &HorizontalPodAutoscaler) -> Option<Finding> {

@@ -2,6 +2,7 @@
 //!
 //! Only differences from the observed objects are written.
 
+use autoscaler::Key;
 use autoscaler::api::{Metric, PodAutoscaler, PodAutoscalerStatus, ServerlessService, SksMode};
 use autoscaler::scaling::scale_to_zero::ActivePhase;
 use component_base::kubernetes::ObservedReplicas;
@@ -15,6 +16,7 @@ use crate::activators::path_verification::PathError;
 use crate::clock::now;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::ReconcileError;
+use crate::kubernetes::errors::refusal;
 use crate::kubernetes::reasons::Reason;
 use crate::kubernetes::server_side_apply::{apply, apply_status, is_owned_by};
 use crate::scaling::scale_targets::{ScaleError, TargetScale};
@@ -173,37 +175,50 @@ impl DueWrites {
     }
 }
 
-/// Writes what is due, then reports changes as events.
+/// Writes what is due, then reports changes as events. What routes requests is first, and the
+/// status has what the API server refused of it.
 pub(super) async fn write_due(
     observed: &ObservedWorkload,
     plan: &Plan,
     due: DueWrites,
     context: &Context,
 ) -> Result<(), ReconcileError> {
-    if let Some(metric) = &due.metric {
-        apply::<Metric>(context.clients.urgent.without_rate_limit(), metric).await?;
-    }
+    let client = context.clients.urgent.without_rate_limit();
+    let mut children = Ok(());
     if let Some(sks) = &due.serverless_service {
-        apply::<ServerlessService>(context.clients.urgent.without_rate_limit(), sks).await?;
+        children = apply::<ServerlessService>(client, sks).await.map(drop);
     }
-    let Some(after) = due.status else { return Ok(()) };
+    if let Some(metric) = &due.metric {
+        children = children.and(apply::<Metric>(client, metric).await.map(drop));
+    }
     let before = observed.autoscaler.status.as_ref();
-    apply_status::<PodAutoscaler, _>(
-        context.clients.urgent.without_rate_limit(),
-        &observed.key.namespace,
-        &observed.key.name,
-        &after,
-    )
-    .await?;
+    let refused = children.as_ref().err().and_then(refusal);
+    let after = match refused {
+        Some(message) => {
+            let after = due.status.or_else(|| before.cloned()).unwrap_or_default();
+            Some(status::refused(observed, after, message)).filter(|after| before != Some(after))
+        }
+        None => due.status,
+    };
+    if let Some(after) = after {
+        let Key { namespace, name } = &observed.key;
+        apply_status::<PodAutoscaler, _>(client, namespace, name, &after).await?;
+        report_changes(observed, plan, &after, context);
+    }
+    children.map_err(ReconcileError::from)
+}
+
+/// Reports what a new status changes.
+fn report_changes(observed: &ObservedWorkload, plan: &Plan, after: &PodAutoscalerStatus, context: &Context) {
+    let before = observed.autoscaler.status.as_ref();
     if let Some(mode) = after.mode.filter(|mode| before.and_then(|b| b.mode) != Some(*mode)) {
         report_route(observed, plan, mode, context);
     }
     report_advice(observed, context);
-    report_learned_target(observed, &after, context);
-    status::warnings(observed, before, &after)
+    report_learned_target(observed, after, context);
+    status::warnings(observed, before, after)
         .into_iter()
         .for_each(|(reason, note)| context.reports.events.warning(&observed.autoscaler, reason, note));
-    Ok(())
 }
 
 fn report_advice(observed: &ObservedWorkload, context: &Context) {

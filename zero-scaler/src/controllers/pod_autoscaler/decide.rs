@@ -43,6 +43,8 @@ pub(super) struct Plan {
     pub(super) write: Option<SizeToWrite>,
     /// The activator path must be probed before the size can be set to 0.
     pub(super) probe: bool,
+    /// It must be checked whether what comes back from zero would serve.
+    pub(super) check: bool,
     /// Where the Service should send requests.
     pub(super) mode: SksMode,
     /// Number of activators in Proxy mode.
@@ -59,9 +61,13 @@ struct SequencePosition {
     wanted: Option<u32>,
     write: Option<SizeToWrite>,
     probe: bool,
+    check: bool,
     why: Option<StayReason>,
     recheck: Option<Duration>,
 }
+
+const NO_CHANGE: SequencePosition =
+    SequencePosition { wanted: None, write: None, probe: false, check: false, why: None, recheck: None };
 
 /// Plans one reconcile. `probe` is the result of its activator path probe, if one was sent.
 pub(super) fn decide(observed: &ObservedWorkload, probe: Option<bool>) -> Plan {
@@ -88,15 +94,8 @@ fn sequence_position(
     before: Option<ActiveCondition>,
     probe: Option<bool>,
 ) -> SequencePosition {
-    let staying = |wanted, why, recheck| SequencePosition {
-        wanted,
-        write: None,
-        probe: false,
-        why: Some(why),
-        recheck,
-    };
-    let proceeding =
-        |write, probe| SequencePosition { wanted: Some(0), write, probe, why: None, recheck: None };
+    let staying = |wanted, why, recheck| SequencePosition { wanted, why: Some(why), recheck, ..NO_CHANGE };
+    let proceeding = |write, probe| SequencePosition { wanted: Some(0), write, probe, ..NO_CHANGE };
     let desired = observed.decision.as_ref().map(|d| d.desired);
     let activating = before.is_some_and(|b| b.phase == ActivePhase::Activating);
     let wanted = bounds(observed).clamp(desired, activating).map(|pods| pods.max(1));
@@ -129,12 +128,17 @@ fn sequence_position(
         }
         ScaleToZeroStep::GoInactive => proceeding(None, false),
         ScaleToZeroStep::ProbeActivator => proceeding(None, true),
+        ScaleToZeroStep::CheckWake => SequencePosition { check: true, ..proceeding(None, false) },
         ScaleToZeroStep::ScaleToZero => {
             proceeding(Some(SizeToWrite { to: 0, cause: WriteCause::Idle }), false)
         }
         ScaleToZeroStep::Reactivate if scale.replicas > 0 => {
             let wanted = Some(wanted.unwrap_or(bounds(observed).resting()));
-            let why = if observed.is_scheduled() { StayReason::Scheduled } else { StayReason::Requests };
+            let why = match &observed.wake_check {
+                _ if observed.is_scheduled() => StayReason::Scheduled,
+                Some(Err(_)) => StayReason::WakeBlocked,
+                _ => StayReason::Requests,
+            };
             staying(wanted, why, recheck_idle(observed))
         }
         ScaleToZeroStep::Reactivate => wake(observed, wake_cause(observed)),
@@ -156,10 +160,9 @@ fn at_zero(observed: &ObservedWorkload) -> SequencePosition {
         _ if observed.bypasses_activators() => wake(observed, WriteCause::NoActivator),
         absent => SequencePosition {
             wanted: Some(0),
-            write: None,
-            probe: false,
             why: Some(StayReason::AtZero),
             recheck: absent.map(|absent| FAIL_OPEN_AFTER.saturating_sub(absent)),
+            ..NO_CHANGE
         },
     }
 }
@@ -177,14 +180,13 @@ fn wake(observed: &ObservedWorkload, cause: WriteCause) -> SequencePosition {
     SequencePosition {
         wanted: Some(unsigned(to)),
         write: Some(SizeToWrite { to, cause }),
-        probe: false,
         why: Some(match cause {
             WriteCause::NotAllowed => StayReason::NotAllowed,
             WriteCause::Scheduled => StayReason::Scheduled,
             WriteCause::NoActivator => StayReason::NoActivator,
             _ => StayReason::Requests,
         }),
-        recheck: None,
+        ..NO_CHANGE
     }
 }
 
@@ -232,6 +234,7 @@ fn plan(observed: &ObservedWorkload, position: SequencePosition, activation: Act
         paused: false,
         write: position.write,
         probe: position.probe,
+        check: position.check,
         mode: mode(observed, wanted, excess),
         activators: number_of_activators(observed),
         why: position.why,
@@ -256,13 +259,13 @@ fn mode(observed: &ObservedWorkload, wanted: Option<u32>, excess: Option<i32>) -
 }
 
 fn without_scale(observed: &ObservedWorkload, before: Option<ActiveCondition>) -> Plan {
-    let position = SequencePosition { wanted: None, write: None, probe: false, why: None, recheck: None };
+    let position = SequencePosition { wanted: None, ..NO_CHANGE };
     let activation = compute_active_condition(None, observed.ready, min_ready(observed), before);
     plan(observed, position, activation)
 }
 
 fn paused(observed: &ObservedWorkload) -> Plan {
-    let position = SequencePosition { wanted: Some(0), write: None, probe: false, why: None, recheck: None };
+    let position = SequencePosition { wanted: Some(0), ..NO_CHANGE };
     let activation = ActiveCondition { phase: ActivePhase::Inactive, reason: ActiveReason::NoTraffic };
     Plan { paused: true, ..plan(observed, position, activation) }
 }
@@ -292,6 +295,7 @@ fn sequence_input(
         verified_before: verified.zip(proxied_since).is_some_and(|(c, since)| conditions::since(c) >= since),
         probe,
         seen: observed.seen,
+        wakeable: observed.wake_check.as_ref().map(Result::is_ok),
     }
 }
 

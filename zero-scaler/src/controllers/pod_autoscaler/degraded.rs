@@ -7,11 +7,14 @@
 use autoscaler::Protocol;
 use autoscaler::api::condition;
 use autoscaler::contract::{CONTAINER_CONCURRENCY, NO_WAKE, QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::findings::Problem;
+use autoscaler::findings::annotations::{AnnotatedObject, without_effect};
 use autoscaler::findings::sidecar::Sidecar;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::ResourceExt;
 
 use super::decide::allowed;
-use super::observe::ObservedWorkload;
+use super::observe::{ObservedWorkload, is_of_hpa};
 use crate::controllers::serverless_service::READY;
 use crate::kubernetes::conditions::ConditionContent;
 use crate::kubernetes::reasons::Reason;
@@ -40,19 +43,31 @@ pub(super) fn bad_settings(observed: &ObservedWorkload) -> impl Iterator<Item = 
 
 /// What should be changed in the workload's Service or pods, or in another writer of its size.
 pub(super) fn advice(observed: &ObservedWorkload) -> Option<(Reason, String)> {
+    let problem = |problem: Problem| (problem.reason, problem.message());
     let conflict = observed.rival.as_ref().map(|rival| rival.problem(&observed.autoscaler));
+    let blocked = || observed.wake_check.as_ref().and_then(|checked| checked.as_ref().err()).cloned();
     conflict
-        .map(|problem| (problem.reason, problem.message()))
+        .or_else(blocked)
+        .or_else(|| observed.metric_failure.clone()?.ok())
+        .map(problem)
         .or_else(|| service_warning(observed))
         .or_else(|| {
             let service = observed.service.as_ref().filter(|_| allowed(observed))?;
-            let problem = service.fields().keeps_above_zero()?;
-            Some((problem.reason, problem.message()))
+            Some(problem(service.fields().keeps_above_zero()?))
         })
         .or_else(|| Some((Reason::ContainerConcurrencyMismatch, concurrency_mismatch(observed)?)))
         .or_else(|| Some((Reason::NoWakeMismatch, no_wake_mismatch(observed)?)))
         .or_else(|| sidecar_conflict(observed))
         .or_else(|| Some((Reason::SidecarBypassed, number_beside_sidecar(observed)?)))
+        .or_else(|| annotation_without_effect(observed).map(problem))
+}
+
+/// Those of an HPA are reported on the HPA.
+fn annotation_without_effect(observed: &ObservedWorkload) -> Option<Problem> {
+    let autoscaler = &observed.autoscaler;
+    let own = autoscaler.annotations().keys().filter(|_| !is_of_hpa(autoscaler));
+    let mut own = without_effect(own, AnnotatedObject::PodAutoscaler);
+    own.next().or_else(|| observed.target_annotations.first().cloned())
 }
 
 fn service_warning(observed: &ObservedWorkload) -> Option<(Reason, String)> {

@@ -234,6 +234,7 @@ mod tests {
             paused: false,
             write: None,
             probe: false,
+            check: false,
             mode: SksMode::Serve,
             activators: 3,
             why: None,

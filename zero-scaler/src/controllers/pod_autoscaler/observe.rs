@@ -11,8 +11,9 @@ use autoscaler::api::{
     PodAutoscaler, PortLease, Scaler, ServerlessService, SksMode, StartFailure, condition,
 };
 use autoscaler::findings::Problem;
-use autoscaler::findings::hpa::HpaAcceptance;
+use autoscaler::findings::hpa::{HpaAcceptance, metric_failure};
 use autoscaler::findings::sidecar::Sidecar;
+use autoscaler::findings::wake::NextPods;
 use autoscaler::scaling::scale_to_zero::SeenFor;
 use autoscaler::settings::{ScheduledMinimum, SettingError, Settings, SidecarMode};
 use autoscaler::{Decision, Key};
@@ -21,6 +22,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 
 use super::rival::Rival;
+use super::wake_check;
 use crate::activators::path_probe::ProbedAddress;
 use crate::activators::path_verification::{PathError, PathVerification, VerificationRequest};
 use crate::cache::cached_target::footprint::PodFootprint;
@@ -79,6 +81,12 @@ pub(super) struct ObservedWorkload {
     pub(super) sidecar: Option<Sidecar>,
     /// What a pod of the template takes.
     pub(super) footprint: PodFootprint,
+    /// What the target states about its next pods, if its kind is watched.
+    pub(super) next_pods: NextPods,
+    /// Whether these would serve after zero; `None` if it is not known.
+    pub(super) wake_check: Option<Result<(), Problem>>,
+    /// Annotations of the target and its template that have no effect there.
+    pub(super) target_annotations: Vec<Problem>,
     /// Whether requests go through sidecars.
     pub(super) sidecar_mode: SidecarMode,
     /// Time of the last request that an activator reported, in Unix milliseconds.
@@ -104,6 +112,8 @@ pub(super) struct ObservedWorkload {
     pub(super) hpa: Option<HpaState>,
     /// Which activators do not report, and since when; `None` while all do.
     pub(super) silent_activators: Option<String>,
+    /// A metric that the HPA controller cannot read, or the time until that counts.
+    pub(super) metric_failure: Option<Result<Problem, Duration>>,
     /// Time since the last activator disappeared; `None` while there is one.
     pub(super) without_activators: Option<Duration>,
     pub(super) now: jiff::Timestamp,
@@ -203,7 +213,8 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         let pods = |service| pods(&context.cache.slices, &key.namespace, service, private.as_deref(), mode);
         service.as_deref().map(pods).unwrap_or_default()
     };
-    let sidecar = context.scaling.scales.sidecar(&key.namespace, target);
+    let cached = context.scaling.scales.watched(&key.namespace, target);
+    let sidecar = cached.as_ref().map(|cached| cached.sidecar.clone());
     let mode_before = serverless_service.as_ref().map_or(SidecarMode::Required, |sks| sks.spec.sidecar);
     let wanted = autoscaler.spec.sidecar(&settings);
     let sidecar_mode = sidecar_mode(wanted, sidecar.as_ref(), mode_before, || pods_with(mode_before));
@@ -221,7 +232,10 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         decision: None,
         decision_received: None,
         sidecar,
-        footprint: context.scaling.scales.footprint(&key.namespace, target).unwrap_or_default(),
+        footprint: cached.as_ref().map(|cached| cached.footprint).unwrap_or_default(),
+        next_pods: cached.as_ref().map(|cached| cached.next_pods.clone()).unwrap_or_default(),
+        wake_check: None,
+        target_annotations: cached.as_ref().map(|cached| cached.annotations.clone()).unwrap_or_default(),
         sidecar_mode,
         last_requested: None,
         seen: SeenFor { idle: Duration::ZERO, phase: Duration::ZERO, proxied: Duration::ZERO },
@@ -234,18 +248,30 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         unusable_pod: context.scaling.starts.unusable_pod(key),
         hpa: hpa(key, autoscaler, context),
         rival,
+        metric_failure: None,
         target_owner: other_owner_of_target(key, autoscaler, context),
         silent_activators: silent_activators(context),
         without_activators: context.routing.activators.absent_for(now()),
         now: now_wall,
     };
     add_reports(&mut observed, context);
+    observed.metric_failure = failing_metric(&observed, context);
+    observed.wake_check = wake_check::known(&observed, context);
     observed
 }
 
 fn silent_activators(context: &Context) -> Option<String> {
     let activators = &context.routing.activators;
     (!activators.all_report()).then(|| activators.reports().message())
+}
+
+/// A metric that the HPA controller cannot read. Without a decision, that of Rouse has none either.
+fn failing_metric(observed: &ObservedWorkload, context: &Context) -> Option<Result<Problem, Duration>> {
+    let hpa = context.cache.hpa(&observed.key).filter(|_| observed.hpa.is_some())?;
+    let is_external = |problem: &Problem| problem.reason == Reason::FailedGetExternalMetric;
+    let failure = metric_failure(&hpa, observed.now.as_second())?;
+    let is_explained = observed.decision.is_none() && failure.as_ref().is_ok_and(is_external);
+    (!is_explained).then_some(failure)
 }
 
 /// Whether requests go through sidecars: as wanted, but activators stay in the path until every

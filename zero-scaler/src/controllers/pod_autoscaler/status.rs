@@ -4,7 +4,9 @@
 //! `status.phase`, `reason` and `message` summarize the conditions ([`super::summary`]). Times are
 //! left out of all messages, because each change of the status is a write to the API server.
 
-use autoscaler::api::{PodAutoscalerStatus, Route, Scaler, ScheduleStatus, StartFailure, condition};
+use autoscaler::api::{
+    PodAutoscalerStatus, Route, Scaler, ScheduleStatus, StartFailure, WorkloadPhase, condition,
+};
 use autoscaler::contract::NO_METRIC;
 use autoscaler::contract::quantity::{format_milli, milli_from_f64};
 use autoscaler::findings::Problem;
@@ -59,6 +61,27 @@ pub(super) fn status(
         savings: savings::status(observed, plan, replicas),
         learning: learning::status(observed),
         conditions,
+    }
+}
+
+/// The status of a workload with an object that the API server refuses. Its condition keeps the
+/// time since when it is not Ready.
+pub(super) fn refused(
+    observed: &ObservedWorkload,
+    mut status: PodAutoscalerStatus,
+    message: &str,
+) -> PodAutoscalerStatus {
+    let problem = Problem::with_usual_fix(Reason::WriteRefused, message);
+    let before = condition(conditions::of(&observed.autoscaler), READY).cloned();
+    status.conditions.retain(|condition| condition.type_ != READY);
+    status.conditions.extend(before);
+    let content = ConditionContent::no(problem.reason, problem.message());
+    set(&mut status.conditions, READY, content, observed.autoscaler.metadata.generation, observed.now);
+    PodAutoscalerStatus {
+        phase: Some(WorkloadPhase::Degraded),
+        reason: Some(problem.reason.as_str().to_owned()),
+        message: Some(problem.message()),
+        ..status
     }
 }
 

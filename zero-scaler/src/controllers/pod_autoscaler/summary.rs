@@ -98,6 +98,11 @@ pub(super) fn why_text(observed: &ObservedWorkload, why: StayReason) -> String {
             .clone()
             .filter(|message| !message.is_empty())
             .unwrap_or_else(|| why.message().to_owned()),
-        why => why.message().to_owned(),
+        why => match &observed.wake_check {
+            Some(Err(problem)) if why == StayReason::WakeBlocked => {
+                format!("{}: {}", why.message(), problem.message())
+            }
+            _ => why.message().to_owned(),
+        },
     }
 }

@@ -25,17 +25,18 @@ pub(super) async fn slices(
     desired: &[EndpointSlice],
     context: &Context,
 ) -> Result<(), ReconcileError> {
+    let mut written = Ok(());
     for slice in desired {
         let existing = observed.slices.iter().find(|existing| existing.metadata.name == slice.metadata.name);
         if existing.is_none_or(|existing| !is_as_desired(existing, slice)) {
             // Serialized, a slice brings its kind along.
-            apply::<EndpointSlice>(
-                context.clients.urgent.without_rate_limit(),
-                &serde_json::to_value(slice)?,
-            )
-            .await?;
+            let client = context.clients.urgent.without_rate_limit();
+            let applied = apply::<EndpointSlice>(client, &serde_json::to_value(slice)?).await;
+            // A refused slice does not keep those of the other address family from their pods.
+            written = written.and(applied.map(drop));
         }
     }
+    written?;
     for existing in &observed.slices {
         if !desired.iter().any(|slice| slice.metadata.name == existing.metadata.name) {
             delete(context.clients.urgent.without_rate_limit(), existing.as_ref()).await?;
@@ -72,9 +73,9 @@ pub(super) async fn withdraw(
     sks: &ServerlessService,
     context: &Context,
 ) -> Result<(), ReconcileError> {
-    delete_slices(key, None, context).await?;
-    delete_private(key, sks, &private_name(&sks.spec.service), context).await?;
-    leave(key, sks, context).await
+    let deleted = delete_slices(key, None, context).await;
+    let private = delete_private(key, sks, &private_name(&sks.spec.service), context).await;
+    deleted.and(private).and(leave(key, sks, context).await)
 }
 
 /// Deletes what this workload wrote for its earlier Services.

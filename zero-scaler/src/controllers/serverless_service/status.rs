@@ -41,18 +41,27 @@ pub(super) fn unusable(
     }
 }
 
-/// The status of a Service whose endpoints are written.
+/// The status of a Service whose endpoints are written, or all but those that the API server
+/// refused.
 pub(super) fn populated(
     observed: &ObservedService,
     path: &ServingPath,
     foreign: &ForeignEndpoints,
+    refused: Option<&str>,
 ) -> ServerlessServiceStatus {
     let mut conditions = observed.status().conditions;
     let generation = observed.sks.metadata.generation;
     let mut set = |r#type, content| set(&mut conditions, r#type, content, generation, observed.now);
     set(ENDPOINTS_POPULATED, pods_populated(observed.ready_pods()));
     set(ACTIVATORS_POPULATED, activators_populated(path));
-    set(READY, ready(observed, path, foreign));
+    let refused = refused.map(|message| Problem::with_usual_fix(Reason::WriteRefused, message));
+    set(
+        READY,
+        refused.map_or_else(
+            || ready(observed, path, foreign),
+            |it| ConditionContent::no(it.reason, it.message()),
+        ),
+    );
     ServerlessServiceStatus {
         observed_generation: generation,
         mode: Some(match path.mode {

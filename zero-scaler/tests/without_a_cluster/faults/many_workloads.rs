@@ -93,6 +93,16 @@ async fn until(api: &FakeApi, address: &str, slices: usize, interval: Duration) 
     began.elapsed()
 }
 
+/// Waits for the private Services, whose rate-limited writes follow those of the slices.
+async fn until_populated(api: &FakeApi) {
+    let began = Instant::now();
+    let is_populated = |object: &Value| object.pointer("/status/privateService").is_some();
+    while api.objects().iter().filter(|(_, object)| is_populated(object)).count() < WORKLOADS {
+        sleep(SET_UP_INTERVAL).await;
+        assert!(began.elapsed() < DEADLINE, "private Services are missing");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn stopping_activator_leaves_thousands_of_slices_in_seconds() {
     let api = FakeApi::default();
@@ -106,6 +116,7 @@ async fn stopping_activator_leaves_thousands_of_slices_in_seconds() {
     let args = Args::parse_from(["zero-scaler", "--open-stats-port"]);
     let _context = controllers(&args, interfaces, &leadership, metrics, &readiness, &mut tasks);
     until(&api, STOPS, WORKLOADS, SET_UP_INTERVAL).await;
+    until_populated(&api).await;
 
     api.set_write_latency(WRITE_LATENCY);
     set_activators(&api, &[STAYS]);

@@ -42,7 +42,8 @@ fn shows_a_spike_of_one_decision_in_a_month_at_its_time_and_height() {
     // A decision each minute: twenty times as many as the timeline has bins.
     let month = 30 * 24 * 60u32;
     for spike in [0, 1, month / 3, month - 1] {
-        let decisions = (0..month).map(|n| decision(f64::from(60 * n), Some(if n == spike { 99 } else { 1 })));
+        let decisions =
+            (0..month).map(|n| decision(f64::from(60 * n), Some(if n == spike { 99 } else { 1 })));
         let seen = peaks(decisions, 80);
         let at = (spike * 80 / month) as usize;
         for (column, peak) in seen.iter().enumerate() {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::api::{LearningStatus, PodAutoscaler, SavingsStatus, ServerlessService, StartFailure};
-use autoscaler::findings::SidecarConflict;
 use autoscaler::findings::sidecar::Sidecar;
+use autoscaler::findings::{Problem, SidecarConflict};
 use autoscaler::learning_report::{LearningReport, Phase};
 use autoscaler::scaling::pod_start::StartCause;
 use autoscaler::settings::{AutoscalerConfig, LearnTarget, NoWakeRules, Settings, SidecarMode};
@@ -115,6 +115,9 @@ fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
         decision_received: Some(NOW * 1000),
         sidecar: None,
         footprint: PodFootprint::default(),
+        next_pods: Default::default(),
+        wake_check: Some(Ok(())),
+        target_annotations: Vec::new(),
         sidecar_mode: SidecarMode::Required,
         last_requested: None,
         seen: zero::SeenFor::ALWAYS,
@@ -129,6 +132,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
         serverless_service: Some(sks("Serve", None)),
         hpa: None,
         silent_activators: None,
+        metric_failure: None,
         without_activators: None,
         now: jiff::Timestamp::from_second(NOW).unwrap(),
     }
@@ -520,6 +524,66 @@ fn gives_up_pods_after_progress_deadline() {
         (ActivePhase::Inactive, ActiveReason::TimedOut)
     );
     assert_eq!((plan.write, plan.mode), (None, SksMode::Proxy));
+}
+
+#[test]
+fn checks_what_comes_back_before_the_sequence_and_before_zero() {
+    let idle = || ObservedWorkload { decision: Some(decision(0, Some(600))), ..active() };
+    let unchecked = |observed| decide(&ObservedWorkload { wake_check: None, ..observed }, Some(true));
+    for (observed, phase) in [(idle(), ActivePhase::Inactive), (going(), ActivePhase::Inactive)] {
+        let plan = unchecked(observed);
+        assert_eq!((plan.check, plan.write, plan.activation.phase), (true, None, phase));
+    }
+    assert_eq!(decide(&going(), Some(true)).write, write(0, WriteCause::Idle));
+}
+
+#[test]
+fn blocked_workload_stays_above_zero_and_reports_the_cause() {
+    let problem =
+        || Problem::with_usual_fix(Reason::RolloutIncomplete, "1 of 2 pods have the newest template");
+    let blocked = |observed| ObservedWorkload { wake_check: Some(Err(problem())), ..observed };
+    let idle = ObservedWorkload { decision: Some(decision(0, Some(600))), ..active() };
+    for observed in [blocked(idle), blocked(going())] {
+        let plan = decide(&observed, Some(true));
+        assert_eq!((plan.write, plan.check, plan.why), (None, false, Some(StayReason::WakeBlocked)));
+        assert_eq!(plan.activation.phase, ActivePhase::Active);
+        let status = status::status(&observed, &plan, &Ok(ScaleWriteResult::NotNeeded), None);
+        assert_eq!(status.reason.as_deref(), Some("RolloutIncomplete"));
+        assert!(status.message.unwrap().contains("1 of 2 pods"), "the cause");
+        let active = status.conditions.iter().find(|condition| condition.type_ == "Active").unwrap();
+        assert!(active.message.contains("1 of 2 pods"), "{}", active.message);
+    }
+    let busy = decide(&blocked(active()), None);
+    assert_eq!(busy.why, Some(StayReason::Requests));
+}
+
+#[test]
+fn refused_object_is_the_reason_why_the_workload_is_not_ready() {
+    let before = at("Ready", "False", "WriteRefused", 60);
+    let observed = observed(1, &[at("Active", "True", "PodsReady", 600), before]);
+    let plan = decide(&observed, None);
+    let status = status::status(&observed, &plan, &Ok(ScaleWriteResult::NotNeeded), None);
+    let refused = status::refused(&observed, status, "metrics \"web\" is forbidden: exceeded quota: small");
+    assert_eq!(refused.reason.as_deref(), Some("WriteRefused"));
+    let ready = refused.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
+    assert!(ready.status == "False" && ready.message.contains("exceeded quota: small"), "{}", ready.message);
+    assert_eq!(
+        ready.last_transition_time.0.as_second(),
+        NOW - 60,
+        "an unchanged condition is not written again"
+    );
+}
+
+#[test]
+fn metric_that_the_hpa_cannot_read_is_the_reason_of_its_workload() {
+    let failure = Problem::with_usual_fix(Reason::FailedGetResourceMetric, "no metrics for cpu");
+    let observed = ObservedWorkload {
+        decision: Some(decision(0, Some(600))),
+        metric_failure: Some(Ok(failure)),
+        ..observed(2, &[at("Active", "True", "PodsReady", 600)])
+    };
+    let status = status::status(&observed, &decide(&observed, None), &Ok(ScaleWriteResult::NotNeeded), None);
+    assert_eq!(status.reason.as_deref(), Some("FailedGetResourceMetric"));
 }
 
 #[test]

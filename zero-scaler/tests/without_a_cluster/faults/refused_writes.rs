@@ -1,0 +1,93 @@
+//! Writes that the API server refuses: requests are served all the same, and the owner sees why.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::cluster::{ACTIVATOR, AUTOSCALER, Cluster, HPA, SERVERLESS_SERVICE, condition};
+use crate::harness::scenario::Scenario;
+
+const QUOTA: &str = "is forbidden: exceeded quota: small";
+const GROUP: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop";
+
+/// A workload of which this object is refused, with the path of the object with the event.
+async fn refused(path: &str, reported: impl Fn(&Cluster) -> bool) -> Scenario {
+    let mut scenario = Scenario::new(1);
+    scenario.cluster.api.refuse_writes(path, Some(QUOTA));
+    scenario.until("the report", reported).await;
+    scenario.until("the event", |cluster| !cluster.events("WriteRefused").is_empty()).await;
+    scenario
+}
+
+fn is_refused(object: &'static str) -> impl Fn(&Cluster) -> bool {
+    move |cluster| {
+        let ready = condition(cluster, object, "Ready");
+        ready.contains("WriteRefused") && ready.contains(QUOTA)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_without_private_service_is_served_through_activators() {
+    let mut scenario = refused("/api/v1/namespaces/shop/services", is_refused(SERVERLESS_SERVICE)).await;
+    scenario.until("the condition", |cluster| condition(cluster, AUTOSCALER, "Ready").contains(QUOTA)).await;
+    scenario.until("activators", |cluster| cluster.service_endpoints() == [ACTIVATOR]).await;
+    scenario.decide_idle();
+    scenario.advance(Duration::from_secs(900)).await;
+    assert_eq!(scenario.cluster.observed().sizes, [1], "its pods could not be found after zero");
+    scenario.cluster.api.refuse_writes("/api/v1/namespaces/shop/services", None);
+    scenario.until_at_zero().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_objects_of_a_workload_are_named_in_its_condition() {
+    for path in [format!("{GROUP}/metrics"), format!("{GROUP}/serverlessservices")] {
+        let mut scenario = refused(&path, is_refused(AUTOSCALER)).await;
+        assert_eq!(scenario.cluster.field(AUTOSCALER, "/status/reason"), "WriteRefused");
+        scenario.cluster.api.refuse_writes(&path, None);
+        scenario
+            .until("Ready", |cluster| condition(cluster, AUTOSCALER, "Ready").starts_with("\"True\""))
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_pod_autoscaler_is_an_event_on_the_hpa_and_retried_rarely() {
+    let path = format!("{GROUP}/podautoscalers");
+    let mut scenario = refused(&path, |_| true).await;
+    let requests =
+        |scenario: &Scenario| scenario.cluster.api.writes().iter().filter(|w| w.contains(&path)).count();
+    scenario.advance(Duration::from_secs(600)).await;
+    let before = requests(&scenario);
+    scenario.advance(Duration::from_secs(600)).await;
+    let retries = requests(&scenario) - before;
+    assert!((1..=3).contains(&retries), "{retries}");
+    assert_eq!(scenario.cluster.events("WriteRefused").len(), 1);
+    scenario.cluster.api.refuse_writes(&path, None);
+    scenario.until("the PodAutoscaler", |cluster| cluster.api.get(AUTOSCALER).is_some()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slices_of_one_service_are_refused_with_a_condition() {
+    let path = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse";
+    let mut scenario = refused(path, is_refused(SERVERLESS_SERVICE)).await;
+    scenario.cluster.api.refuse_writes(path, None);
+    scenario.until_serving().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hpa_with_the_longest_name_of_the_api_goes_to_zero() {
+    let mut scenario = Scenario::new(1);
+    let name = format!("{}.example", "a".repeat(245));
+    let hpa = scenario.cluster.api.get(HPA).unwrap();
+    scenario.cluster.delete(HPA);
+    let metadata = json!({"annotations": hpa["metadata"]["annotations"]});
+    let path = HPA.replace("/web", &format!("/{name}"));
+    scenario.cluster.api.put(&path, json!({"metadata": metadata, "spec": hpa["spec"]}));
+    let sks = SERVERLESS_SERVICE.replace("/web", &format!("/{name}"));
+    scenario.until("endpoints", |cluster| cluster.field(&sks, "/status/mode").is_string()).await;
+    let labels = scenario.cluster.api.objects().into_iter().filter_map(|(_, object)| {
+        Some(object.pointer("/metadata/labels/autoscaling.rouse.dev~1workload")?.as_str()?.to_owned())
+    });
+    let labels: Vec<String> = labels.collect();
+    assert!(labels.len() >= 4 && labels.iter().all(|label| label.len() <= 63), "{labels:?}");
+}
