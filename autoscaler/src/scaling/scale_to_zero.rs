@@ -88,6 +88,8 @@ pub struct ObservedWorkload {
     pub probe: Option<bool>,
     /// For how long the caller has observed what holds now.
     pub seen: SeenFor,
+    /// Whether what comes back from zero would serve; `None` before it was checked.
+    pub wakeable: Option<bool>,
 }
 
 /// For how long one process has observed each condition, by its monotonic clock.
@@ -99,8 +101,6 @@ pub struct SeenFor {
     pub phase: Duration,
     /// Activators are in the slices.
     pub proxied: Duration,
-    /// Whether what comes back from zero would serve; `None` before it was checked.
-    pub wakeable: Option<bool>,
 }
 
 /// Demand as reported by the decider and the activators.
