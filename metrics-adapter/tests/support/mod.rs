@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use autoscaler::api::OwnershipRank;
 use autoscaler::contract::selector::Selector;
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::settings::{Aggregation, SidecarMode};
@@ -193,6 +194,7 @@ pub(crate) fn workload() -> Workload {
         key: key(),
         service: "web".to_owned(),
         selector: Selector::parse("app=web").unwrap(),
+        rank: OwnershipRank::LAST,
         target_selector: None,
         sidecar: SidecarMode::Required,
         bypassed: false,

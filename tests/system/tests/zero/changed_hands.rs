@@ -39,7 +39,7 @@ async fn hpa_that_is_applied_again_after_an_orphaning_deletion_is_followed() -> 
     until_replicas(&namespace, "readopted", |n| n == 0, TO_ZERO).await?;
     let hpas: Api<HorizontalPodAutoscaler> = namespace.api();
     let autoscalers: Api<PodAutoscaler> = namespace.api();
-    hpas.delete("readopted", &DeleteParams::default().orphan_dependents()).await?;
+    hpas.delete("readopted", &DeleteParams::orphan()).await?;
     wait::until("the PodAutoscaler without an owner", RECONCILED, || async {
         let orphaned = autoscalers.get("readopted").await?.metadata.owner_references.unwrap_or_default();
         Ok(orphaned.is_empty().then_some(()))
