@@ -18,6 +18,7 @@ mod zero {
     mod applied_from_git;
     mod changed_hands;
     mod hpa_deletion;
+    mod next_pods;
     mod redis;
     mod scale_to_zero;
     mod targets;
