@@ -1,8 +1,8 @@
 //! IncomingBody: the body of a client's request, of either version of HTTP.
 //!
 //! Over HTTP/2 the client's window grows as the body is polled, so a slow app holds back the
-//! client. Only END_STREAM ends a body: a reset before it, with any code, is an error. Over HTTP/1 a
-//! body that is dropped before its end closes the connection.
+//! client. Only END_STREAM ends a body: a reset before it, with any code, is an error. Over HTTP/1
+//! a body that is dropped before its end closes the connection.
 
 use std::mem;
 use std::pin::Pin;
