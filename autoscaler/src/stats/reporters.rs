@@ -116,6 +116,11 @@ impl Reporters {
         due.peek().is_some() && due.all(|(_, reporter)| !reporter.is_silent(now))
     }
 
+    /// Whether an activator that is due did not report the last second.
+    pub fn is_any_silent(&self, now: Instant) -> bool {
+        self.due(now).any(|(_, reporter)| reporter.is_silent(now))
+    }
+
     /// The activators that are due and silent, by name.
     pub fn silent(&self, now: Instant) -> Vec<SilentReporter> {
         let silent = self.due(now).filter(|(_, reporter)| reporter.is_silent(now));

@@ -160,6 +160,11 @@ impl Collector {
         self.reporters.lock().are_complete(Instant::now().into_std())
     }
 
+    /// Whether an activator that may carry requests did not report the last second.
+    pub fn is_any_activator_silent(&self) -> bool {
+        self.reporters.lock().is_any_silent(Instant::now().into_std())
+    }
+
     /// The activators whose reports are missing.
     pub fn missing_reports(&self) -> MissingReports {
         self.reporters.lock().missing(Instant::now().into_std())

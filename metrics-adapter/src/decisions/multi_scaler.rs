@@ -204,7 +204,8 @@ impl MultiScaler {
             self.collector.recordings().decision(workload, &spec, ready, now);
             (averages, entry.decider.decide(&spec, averages, ready, now))
         });
-        let is_partial = !self.collector.all_activators_report();
+        // Without any activator, sidecars report all requests.
+        let is_partial = self.collector.is_any_activator_silent();
         let result = if is_partial { result.map(|result| result.without_all_reports(ready)) } else { result };
         let (panicking, at) = (entry.decider.is_panicking(), component_base::clock::unix_millis());
         let record = DecisionRecord {
