@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::adapter;
 use crate::admin::Admin;
-use crate::world::World;
+use crate::world::{World, pod};
 
 /// No write and no reconcile for this long: the work is finished. Longer than the zero-scaler's
 /// interval between two probes of an activator, in case one was slow.
@@ -98,7 +98,7 @@ pub(crate) async fn measure(
     let api = FakeApi::default();
     let (api_listener, decisions) =
         (TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?);
-    let world = World { workloads, decisions: decisions.local_addr()?.port() };
+    let world = World { workloads, decisions: decisions.local_addr()?.port(), reports: ZERO_SCALER_STATS };
     world.create(&api);
     fs::create_dir_all(logs)?;
     let (kubeconfig, token) = (logs.join("kubeconfig"), logs.join("token"));
@@ -125,6 +125,7 @@ async fn start_activator(program: &Path, kubeconfig: &Path, token: &Path, logs: 
     let arguments = [
         format!("--admin-port={}", ACTIVATOR.0),
         format!("--slots-port={ACTIVATOR_SLOTS}"),
+        format!("--pod-name={}", pod("activator")),
         format!("--token-file={}", token.display()),
     ];
     let process = start(program, &arguments, kubeconfig, logs.join("activator.log"))?;

@@ -23,6 +23,8 @@ pub(crate) struct World {
     pub(crate) workloads: usize,
     /// Port of the decision stream.
     pub(crate) decisions: u16,
+    /// Port of the zero-scaler that receives reports.
+    pub(crate) reports: u16,
 }
 
 // === impl World ===
@@ -73,7 +75,12 @@ impl World {
 
     /// The EndpointSlices of the installation's Services.
     fn create_installation(&self, api: &FakeApi) {
-        let ports = [("activator", "http", 0), ("metrics-adapter", STATS_PORT_NAME, self.decisions)];
+        let ports = [
+            ("activator", "http", 0),
+            ("metrics-adapter", STATS_PORT_NAME, self.decisions),
+            // The activator reports to it.
+            ("zero-scaler", STATS_PORT_NAME, self.reports),
+        ];
         for (service, port, number) in ports {
             let path =
                 format!("/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices/{service}-x");
@@ -173,6 +180,11 @@ fn pods(i: usize, name: &str) -> Value {
     slice(&format!("{name}-private"), "http", QUEUE_PROXY_PORT, &address(i))
 }
 
+/// The name of a Service's only pod.
+pub(crate) fn pod(service: &str) -> String {
+    format!("{service}-5d8f7c6b9-abcde")
+}
+
 fn slice(service: &str, port: &str, number: u16, address: &str) -> Value {
     json!({
         "metadata": {"labels": {
@@ -180,7 +192,7 @@ fn slice(service: &str, port: &str, number: u16, address: &str) -> Value {
             "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}},
         "addressType": "IPv4",
         "endpoints": [{"addresses": [address], "conditions": {"ready": true, "serving": true, "terminating": false},
-            "nodeName": "node-1", "targetRef": {"kind": "Pod", "name": format!("{service}-5d8f7c6b9-abcde"),
+            "nodeName": "node-1", "targetRef": {"kind": "Pod", "name": pod(service),
                 "namespace": "shop", "uid": "0a1b2c3d-0000-4000-8000-000000000000"}}],
         "ports": [{"name": port, "port": number, "protocol": "TCP"}],
     })
