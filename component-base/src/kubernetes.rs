@@ -12,6 +12,7 @@ mod peers;
 mod scale;
 mod unix_time;
 mod watch_backoff;
+mod write_deadline;
 
 pub use accepted_settings::{ObservedSettings, watch_settings};
 pub use api_resources::{ApiResources, KindError};

@@ -20,6 +20,12 @@ pub fn delay_after(failures: u32, first: Duration, longest: Duration) -> Duratio
     exponential(first, longest).build().nth(skipped).unwrap_or(longest)
 }
 
+/// The same, shortened as one of [`delays`].
+pub fn jittered_delay_after(failures: u32, first: Duration, longest: Duration) -> Duration {
+    let skipped = failures.min(MAX_DOUBLINGS) as usize;
+    delays(first, longest).nth(skipped).unwrap_or(longest)
+}
+
 fn exponential(first: Duration, longest: Duration) -> ExponentialBuilder {
     ExponentialBuilder::new().with_min_delay(first).with_max_delay(longest).without_max_times()
 }

@@ -4,18 +4,22 @@
 //! waits for events that never come, and a request for the kernel's retransmissions. So the kernel
 //! probes silent connections and gives up those without an acknowledgement, as client-go does by
 //! PING frames. Else activators would see new pods up to five minutes after the API server is back.
+//!
+//! The client retries nothing. kube's own layer repeats each request up to 15 times on 429, 503 and
+//! 504, for minutes: a watch would not see that the API server is back, and a reconcile would keep
+//! its place. Watches, reconciles, wakes and elections have retries of their own.
 
 use std::time::Duration;
 
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::{Client, Config};
 use tower::BoxError;
-use tower::retry::RetryLayer;
 use tower::util::MapErrLayer;
+
+use super::write_deadline::WriteDeadlineLayer;
 
 /// Prefix of the User-Agent in audit logs.
 const AGENT: &str = "rouse";
@@ -49,11 +53,10 @@ fn direct_client(config: &Config) -> Result<Client, kube::Error> {
     let builder = ClientBuilder::new(client, &config.default_namespace);
     let builder = builder.with_layer(&MapErrLayer::new(BoxError::from));
     let builder = builder.with_layer(&config.extra_headers_layer()?);
-    let retries = RetryLayer::new(RetryPolicy::server_retry());
     let base_uri = config.base_uri_layer();
     Ok(match config.auth_layer()? {
-        Some(auth) => builder.with_layer(&auth).with_layer(&retries).with_layer(&base_uri).build(),
-        None => builder.with_layer(&retries).with_layer(&base_uri).build(),
+        Some(auth) => builder.with_layer(&auth).with_layer(&WriteDeadlineLayer).with_layer(&base_uri).build(),
+        None => builder.with_layer(&WriteDeadlineLayer).with_layer(&base_uri).build(),
     })
 }
 
@@ -90,11 +93,40 @@ fn install_tls() {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use socket2::SockRef;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tower::Service;
 
     use super::*;
+
+    /// An API server that sheds load: the caller has to see it, and decides about the next request.
+    #[tokio::test]
+    async fn rejected_request_is_not_sent_again() {
+        install_tls();
+        for status in ["429 Too Many Requests", "503 Service Unavailable", "504 Gateway Timeout"] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+            let requests = Arc::new(AtomicUsize::new(0));
+            let served = requests.clone();
+            tokio::spawn(async move {
+                loop {
+                    let (mut stream, _) = listener.accept().await.unwrap();
+                    let _ = stream.read(&mut [0; 4096]).await;
+                    served.fetch_add(1, Ordering::Relaxed);
+                    let head = format!(
+                        "HTTP/1.1 {status}\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+                    );
+                    stream.write_all(head.as_bytes()).await.unwrap();
+                }
+            });
+            direct_client(&Config::new(server)).unwrap().apiserver_version().await.unwrap_err();
+            assert_eq!(requests.load(Ordering::Relaxed), 1, "{status}");
+        }
+    }
 
     #[tokio::test]
     async fn connection_to_lost_api_server_ends() {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::DefaultBackoff;
 
-/// client-go's delays, divided by this: from 0.13 s to 5 s, or twice that with its jitter. Held
+/// client-go's delays, divided by this: from 0.07 s to 2.5 s, or twice that with its jitter. Held
 /// requests wait for the watches to continue after an API server was gone, for up to a minute with
 /// client-go's own. The price is a handful of refused requests a minute of each watch.
-const DIVISOR: u32 = 6;
+const DIVISOR: u32 = 12;
 
 /// The delays of one watch.
 #[derive(Default)]
@@ -39,10 +39,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_grow_to_ten_seconds_at_most() {
+    fn delays_grow_to_five_seconds_at_most() {
         let delays: Vec<Duration> = WatchBackoff::default().take(40).collect();
         assert!(delays[0] < Duration::from_millis(300), "{delays:?}");
-        assert!(delays.iter().all(|delay| *delay <= Duration::from_secs(10)), "{delays:?}");
-        assert!(delays[39] >= Duration::from_secs(5), "{delays:?}");
+        assert!(delays.iter().all(|delay| *delay <= Duration::from_secs(5)), "{delays:?}");
+        assert!(delays[39] >= Duration::from_millis(2500), "{delays:?}");
     }
 }

@@ -25,6 +25,8 @@ pub struct FakeApi {
 pub enum Outage {
     /// Every request gets a 500.
     Failing,
+    /// Every request gets this status: 429 (with `Retry-After`), 503 or 504.
+    Shedding(u16),
     /// No request gets a response.
     Hanging,
 }

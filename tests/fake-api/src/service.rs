@@ -49,6 +49,7 @@ impl FakeApi {
         match outage {
             Some(Outage::Hanging) => return std::future::pending().await,
             Some(Outage::Failing) => return error_response(ApiError::Broken),
+            Some(Outage::Shedding(status)) => return shed(status),
             None => {}
         }
         let read = self.lock().read_responses.get(parts.uri.path()).cloned();
@@ -191,6 +192,17 @@ impl Service<Request<Body>> for FakeApi {
 fn error_response(error: ApiError) -> Response {
     let (status, reason) = error.code_and_reason();
     status_response(status, reason, reason)
+}
+
+/// The response of an API server, or of a load balancer before it, that sheds load.
+fn shed(status: u16) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    let reason = status.canonical_reason().unwrap_or_default();
+    let mut response = status_response(status, reason, reason);
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        response.headers_mut().insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"));
+    }
+    response
 }
 
 fn status_response(status: StatusCode, reason: &str, message: &str) -> Response {

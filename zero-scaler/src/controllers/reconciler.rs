@@ -5,18 +5,22 @@
 //! reconcile returns. `Controller` itself would open watches of its own, and the reconcilers share
 //! theirs.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::Key;
 use autoscaler::api::key_of;
+use component_base::retry;
 use futures::{StreamExt, TryFutureExt};
 use kube::Resource;
 use kube::runtime::applier;
 use kube::runtime::controller::{Action, Config, Error as ApplierError};
 use kube::runtime::reflector::{ObjectRef, Store};
+use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
@@ -24,16 +28,20 @@ use crate::cache::work_queue::WorkQueue;
 use crate::clock::now;
 use crate::controllers::context::Context;
 use crate::controllers::refused_writes::RefusedWrites;
-use crate::kubernetes::errors::{is_being_deleted, refusal};
+use crate::kubernetes::errors::{is_being_deleted, is_outage, refusal};
 use crate::scaling::scale_targets::ScaleError;
 
 /// Concurrent reconciles of one kind. When an activator stops, the slices of all workloads have to
 /// be written while it still accepts connections: 5,000 in two seconds, at ten milliseconds a
 /// write.
 const CONCURRENCY: u16 = 64;
-/// Delay before a failed reconcile is retried; longer while a write is refused. Usually a watch
-/// event triggers it earlier.
+/// First delay before a failed reconcile is retried. Usually a watch event triggers it earlier.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
+/// Longest delay after the API server shed load or did not respond, or after a failed size.
+const LONGEST_URGENT_RETRY: Duration = Duration::from_secs(5);
+/// Longest delay after other errors. Thousands of objects may have one, behind a broken webhook,
+/// and these retries are not in the rate limit.
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// Interval between reconciles without a trigger, a safety net for missed events.
 pub const RESYNC: Duration = Duration::from_secs(1800);
 
@@ -62,11 +70,42 @@ impl ReconcileError {
             Self::Scale(_) | Self::Json(_) => None,
         }
     }
+
+    /// Whether the next attempt may succeed at any moment, or requests may wait for it.
+    fn is_urgent(&self) -> bool {
+        match self {
+            Self::Api(error) => is_outage(error),
+            Self::Scale(_) => true,
+            Self::Json(_) => false,
+        }
+    }
 }
 
 impl From<kube::Error> for ReconcileError {
     fn from(error: kube::Error) -> Self {
         Self::Api(Box::new(error))
+    }
+}
+
+/// Consecutive failures of each object. Bounded by the objects that exist.
+#[derive(Default)]
+struct FailureCounts(Mutex<HashMap<Key, u32>>);
+
+// === impl FailureCounts ===
+
+impl FailureCounts {
+    /// Counts a failure; returns how many there were before.
+    fn add(&self, key: &Key) -> u32 {
+        let mut counts = self.0.lock();
+        let count = counts.entry(key.clone()).or_insert(0);
+        std::mem::replace(count, count.saturating_add(1))
+    }
+
+    fn reset(&self, namespace: Option<&str>, name: &str) {
+        let mut counts = self.0.lock();
+        if !counts.is_empty() {
+            counts.remove(&Key::new(namespace.unwrap_or_default(), name));
+        }
     }
 }
 
@@ -109,9 +148,13 @@ pub async fn run<K, R>(
     };
     // Made before the first error, so that Prometheus sees its increase.
     let errors = context.metrics.reconcile_errors.with_label_values(&[kind]);
+    let failures = Arc::new(FailureCounts::default());
+    let counted = failures.clone();
     let retry = move |object: Arc<K>, error: &ReconcileError, context: Arc<Context>| {
-        let key = key_of(object.as_ref()).zip(error.refusal());
-        Action::requeue(key.map_or(RETRY_DELAY, |(key, message)| {
+        let Some(key) = key_of(object.as_ref()) else { return Action::requeue(RETRY_DELAY) };
+        let longest = if error.is_urgent() { LONGEST_URGENT_RETRY } else { LONGEST_RETRY };
+        let delay = retry::jittered_delay_after(counted.add(&key), RETRY_DELAY, longest);
+        Action::requeue(error.refusal().map_or(delay, |message| {
             refused.refused(&key, object.as_ref(), message, RETRY_DELAY, &context.reports.events)
         }))
     };
@@ -119,8 +162,11 @@ pub async fn run<K, R>(
     applier(timed, retry, context.clone(), store, queue, config)
         .for_each(|end| {
             match end {
+                Ok((object, _)) => failures.reset(object.namespace.as_deref(), &object.name),
                 // Deleted since it was enqueued.
-                Ok(_) | Err(ApplierError::ObjectNotFound(_)) => {}
+                Err(ApplierError::ObjectNotFound(object)) => {
+                    failures.reset(object.namespace.as_deref(), &object.name);
+                }
                 Err(ApplierError::ReconcilerFailed(ReconcileError::Api(error), _))
                     if is_being_deleted(&error) =>
                 {

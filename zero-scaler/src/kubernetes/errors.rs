@@ -10,6 +10,16 @@ pub fn refusal(error: &kube::Error) -> Option<&str> {
     ((400..500).contains(&status.code) && !is_of_the_moment).then_some(status.message.as_str())
 }
 
+/// Whether the API server may be back at any moment: it sheds load, or does not respond. Other
+/// errors, of a webhook for example, last until an object or a configuration changes.
+pub fn is_outage(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 429 | 502 | 503 | 504),
+        kube::Error::Service(_) | kube::Error::HyperError(_) => true,
+        _ => false,
+    }
+}
+
 /// Whether a write failed because its object or namespace is being deleted, which needs no retry.
 pub fn is_being_deleted(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };

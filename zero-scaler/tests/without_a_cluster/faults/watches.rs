@@ -28,6 +28,35 @@ async fn applies_changes_after_api_outage_and_keeps_objects() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn first_write_is_within_5_seconds_after_api_server_shed_load() {
+    for status in [429, 503, 504] {
+        let mut scenario = Scenario::new(1);
+        scenario.until_serving().await;
+        scenario.cluster.api.set_outage(Some(Outage::Shedding(status)));
+        scenario.decide_panic(3, 10.0);
+        scenario.advance(Duration::from_secs(90)).await;
+        assert_eq!(scenario.cluster.size(), 1);
+        scenario.cluster.api.set_outage(None);
+        scenario.advance(Duration::from_secs(5)).await;
+        assert_eq!(scenario.cluster.size(), 3, "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_reconciles_back_off_up_to_a_minute() {
+    let mut scenario = Scenario::new(1);
+    scenario.until_serving().await;
+    scenario.cluster.api.set_outage(Some(Outage::Failing));
+    scenario.decide_panic(3, 10.0);
+    scenario.advance(Duration::from_secs(120)).await;
+    let requests = scenario.cluster.api.requests().len();
+    scenario.advance(Duration::from_secs(120)).await;
+    // At a constant two seconds it would be sixty.
+    let failed = scenario.cluster.api.requests().len() - requests;
+    assert!((1..=20).contains(&failed), "{failed}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn releases_hpa_that_changed_its_metric_during_outage() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
