@@ -295,7 +295,7 @@ impl Server {
             Protocol::Http2 if !guard.admits_http2() => {}
             // Boxed: otherwise each HTTP/1 connection's future would have space for it.
             Protocol::Http2 => {
-                Box::pin(self.http2.serve(stream, handler, addresses, stop, closed)).await?;
+                Box::pin(self.http2.serve(stream, handler, (addresses, guard), stop, closed)).await?;
             }
         }
         Ok(())

@@ -32,6 +32,12 @@ const NO_ERROR: u32 = 0;
 struct Guard(Arc<Semaphore>);
 
 impl ConnectionGuard for Guard {
+    type Permit = ();
+
+    fn take_memory(&self, _: u64) -> Option<()> {
+        Some(())
+    }
+
     async fn closed(&self) {
         self.0.acquire().await.unwrap().forget();
     }

@@ -35,6 +35,12 @@ impl HttpConnection {
 }
 
 impl ConnectionGuard for HttpConnection {
+    type Permit = MemoryPermit;
+
+    fn take_memory(&self, bytes: u64) -> Option<MemoryPermit> {
+        self.workload.memory().take(bytes).ok()
+    }
+
     fn admits_http2(&self) -> bool {
         self.workload.memory().admit_http2().map(|permit| self.place.keep_http2(permit)).is_some()
     }

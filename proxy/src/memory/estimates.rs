@@ -1,8 +1,9 @@
 //! Bytes that connections and requests take of the [`budget`](super::budget).
 //!
 //! A connection takes its bytes with its accept, an HTTP/2 stream with its head, and a held request
-//! takes those that it brings. They are estimates of what stays in memory. Bytes that running
-//! requests buffer have no permit: they are a reason why the budget is a part of the memory limit.
+//! takes those that it brings. They are estimates of what stays in memory. Uploads of HTTP/2 take
+//! what nothing has read of them. Other bytes that running requests buffer have no permit: they are
+//! a reason why the budget is a part of the memory limit.
 
 use http::Version;
 use http::request::Parts;

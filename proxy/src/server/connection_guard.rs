@@ -4,6 +4,12 @@ use std::future::{Future, pending};
 
 /// Held by an open connection until its end.
 pub trait ConnectionGuard: Send + Sync + 'static {
+    /// A part of the memory budget, until dropped.
+    type Permit: Send + 'static;
+
+    /// Takes memory for data of uploads that nothing reads; `None` if there is no more.
+    fn take_memory(&self, bytes: u64) -> Option<Self::Permit>;
+
     /// Called when the connection begins HTTP/2, which takes more memory; false closes it.
     fn admits_http2(&self) -> bool {
         true
@@ -17,4 +23,10 @@ pub trait ConnectionGuard: Send + Sync + 'static {
     }
 }
 
-impl ConnectionGuard for () {}
+impl ConnectionGuard for () {
+    type Permit = ();
+
+    fn take_memory(&self, _: u64) -> Option<()> {
+        Some(())
+    }
+}

@@ -16,6 +16,7 @@ mod exchange;
 mod lifetime;
 mod ready_list;
 mod stream_set;
+mod unread_data;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,6 +30,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::connection::Connection;
 use self::lifetime::Lifetime;
+use self::unread_data::{CountedStream, UnreadData};
+use super::connection_guard::ConnectionGuard;
 use super::request_handler::RequestHandler;
 use crate::listener::ConnectionAddresses;
 
@@ -65,13 +68,13 @@ impl Http2Server {
         Self { builder, idle_timeout, ping }
     }
 
-    /// Serves one connection to its end. After `stop` it drains, and holds the output of `stop` to
+    /// Serves one connection to its end. Its guard pays for uploads that nothing reads. After `stop` it drains, and holds the output of `stop` to
     /// its end. After `closed` it ends at once, with GOAWAY.
-    pub(super) async fn serve<I, H, S, C>(
+    pub(super) async fn serve<I, H, S, C, G>(
         &self,
         stream: I,
         handler: H,
-        addresses: Arc<ConnectionAddresses>,
+        (addresses, guard): (Arc<ConnectionAddresses>, &G),
         stop: S,
         mut closed: Pin<&mut C>,
     ) -> Result<(), BoxError>
@@ -80,7 +83,10 @@ impl Http2Server {
         H: RequestHandler,
         S: Future,
         C: Future<Output = ()>,
+        G: ConnectionGuard,
     {
+        let stream = CountedStream::new(stream);
+        let unread = UnreadData::new(guard, stream.received());
         let handshake = self.builder.handshake::<_, Bytes>(stream);
         let mut frames = tokio::select! {
             biased;
@@ -89,7 +95,8 @@ impl Http2Server {
             frames = handshake => frames?,
         };
         let lifetime = Lifetime::new(stop, closed, self.idle_timeout, frames.ping_pong(), self.ping);
-        Connection::new(frames, handler, addresses, lifetime, (self.idle_timeout, self.ping)).run().await
+        let timeouts = (self.idle_timeout, self.ping);
+        Connection::new(frames, handler, addresses, lifetime, unread, timeouts).run().await
     }
 }
 

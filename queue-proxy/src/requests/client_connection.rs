@@ -68,6 +68,12 @@ impl ClientConnection {
 }
 
 impl ConnectionGuard for ClientConnection {
+    type Permit = Option<MemoryPermit>;
+
+    fn take_memory(&self, bytes: u64) -> Option<Self::Permit> {
+        self.account.take_request(bytes).ok()
+    }
+
     fn admits_http2(&self) -> bool {
         self.account.take_connection(HTTP2_BYTES).map(|permit| self.place.keep_http2(permit)).is_some()
     }

@@ -20,8 +20,10 @@ use super::exchange::{ConnectionSignals, Exchange};
 use super::lifetime::{Lifetime, LifetimeEvent};
 use super::ready_list::ReadyList;
 use super::stream_set::StreamSet;
+use super::unread_data::UnreadData;
 use crate::incoming_body::IncomingBody;
 use crate::listener::ConnectionAddresses;
+use crate::server::connection_guard::ConnectionGuard;
 use crate::server::request_handler::RequestHandler;
 
 /// How often the woken parts are polled before other connections of the thread have their turn.
@@ -30,11 +32,12 @@ const ROUNDS: usize = 4;
 const GOAWAY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection after its handshake.
-pub(super) struct Connection<I, H: RequestHandler, S: Future, C> {
+pub(super) struct Connection<'a, I, H: RequestHandler, S: Future, C, G: ConnectionGuard> {
     frames: server::Connection<I, Bytes>,
     handler: H,
     addresses: Arc<ConnectionAddresses>,
     streams: StreamSet<Exchange<H::Response, H::Body>>,
+    unread: UnreadData<'a, G>,
     lifetime: Pin<Box<Lifetime<S, C>>>,
     idle_timeout: Duration,
     /// Time for the client to acknowledge GOAWAY on an idle connection.
@@ -61,12 +64,13 @@ type End = Result<Ended, BoxError>;
 
 // === impl Connection ===
 
-impl<I, H, S, C> Connection<I, H, S, C>
+impl<'a, I, H, S, C, G> Connection<'a, I, H, S, C, G>
 where
     I: AsyncRead + AsyncWrite + Unpin,
     H: RequestHandler,
     S: Future,
     C: Future<Output = ()>,
+    G: ConnectionGuard,
 {
     /// Without requests for `idle_timeout`, the client gets GOAWAY, and no request is lost. A
     /// client that does not acknowledge that is disconnected after `goaway_timeout`.
@@ -75,6 +79,7 @@ where
         handler: H,
         addresses: Arc<ConnectionAddresses>,
         lifetime: Lifetime<S, C>,
+        unread: UnreadData<'a, G>,
         (idle_timeout, goaway_timeout): (Duration, Duration),
     ) -> Self {
         let ready = ReadyList::new();
@@ -84,6 +89,7 @@ where
             handler,
             addresses,
             streams: StreamSet::new(ready.clone()),
+            unread,
             lifetime: Box::pin(lifetime),
             idle_timeout,
             goaway_timeout,
@@ -147,6 +153,7 @@ where
                     return ended;
                 }
             }
+            self.unread.account(&mut self.streams);
         }
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -174,11 +181,12 @@ where
     }
 
     fn begin_exchange(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
-        let (head, body) = request.into_parts();
+        let (head, mut body) = request.into_parts();
+        let upload = (!body.is_end_stream()).then(|| body.flow_control().clone());
         let is_head = head.method == Method::HEAD;
         let body = IncomingBody::http2(&head.headers, body);
         let response = self.handler.handle(Request::from_parts(head, body), &self.addresses);
-        self.streams.insert(Exchange::new(response, respond, is_head, self.signals.clone()));
+        self.streams.insert(Exchange::new(response, respond, is_head, self.signals.clone()), upload);
     }
 
     /// Ready if the connection ends at once.

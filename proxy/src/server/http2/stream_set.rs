@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
+use h2::FlowControl;
 use tokio::task::coop::{Unconstrained, unconstrained};
 use tokio::time::Instant;
 
@@ -19,6 +20,8 @@ const KEPT_PLACES: usize = 8;
 pub(super) struct StreamSet<F> {
     places: Vec<Place<F>>,
     free: Vec<usize>,
+    /// Streams with a body.
+    uploads: usize,
     /// End of the last stream; of no meaning while there are streams.
     last_end: Instant,
     ready: Arc<ReadyList>,
@@ -28,6 +31,8 @@ struct Place<F> {
     /// `None` if the place is free. Unconstrained, because the streams would share the budget of
     /// their task: many streams would exhaust it, and the rest would be polled in vain.
     future: Pin<Box<Option<Unconstrained<F>>>>,
+    /// Of a stream whose request has a body: how much of it is unread.
+    upload: Option<FlowControl>,
     state: Arc<StreamWaker>,
     waker: Waker,
 }
@@ -36,17 +41,19 @@ struct Place<F> {
 
 impl<F: Future<Output = ()>> StreamSet<F> {
     pub(super) fn new(ready: Arc<ReadyList>) -> Self {
-        Self { places: Vec::new(), free: Vec::new(), last_end: Instant::now(), ready }
+        Self { places: Vec::new(), free: Vec::new(), uploads: 0, last_end: Instant::now(), ready }
     }
 
-    /// Adds a future and polls it.
-    pub(super) fn insert(&mut self, future: F) {
+    /// Adds a future and polls it. `upload` is of a request with a body.
+    pub(super) fn insert(&mut self, future: F, upload: Option<FlowControl>) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::new(self.places.len(), self.ready.clone()));
             self.places.len() - 1
         });
         if let Some(place) = self.places.get_mut(index) {
             place.future.set(Some(unconstrained(future)));
+            self.uploads += usize::from(upload.is_some());
+            place.upload = upload;
             self.poll(index);
         }
     }
@@ -54,6 +61,15 @@ impl<F: Future<Output = ()>> StreamSet<F> {
     /// Polls the future at `index`, if there is one: a waker may outlive its future.
     pub(super) fn poll(&mut self, index: usize) {
         if self.places.get_mut(index).is_some_and(Place::poll) {
+            self.vacate(index);
+        }
+    }
+
+    /// Ends the future at `index`.
+    fn vacate(&mut self, index: usize) {
+        if let Some(place) = self.places.get_mut(index) {
+            place.future.set(None);
+            self.uploads -= usize::from(place.upload.take().is_some());
             self.free.push(index);
             if self.free.len() == self.places.len() {
                 self.last_end = Instant::now();
@@ -65,6 +81,28 @@ impl<F: Future<Output = ()>> StreamSet<F> {
     /// Polls all futures.
     pub(super) fn poll_all(&mut self) {
         (0..self.places.len()).for_each(|index| self.poll(index));
+    }
+
+    /// Streams whose requests have bodies.
+    pub(super) fn uploads(&self) -> usize {
+        self.uploads
+    }
+
+    /// Bytes of all uploads that nothing has read.
+    pub(super) fn unread(&self) -> usize {
+        self.places.iter().map(Place::unread).sum()
+    }
+
+    /// Drops the stream with the most unread bytes, which resets it. False if there is none.
+    pub(super) fn end_largest_upload(&mut self) -> bool {
+        let uploads = self.places.iter().map(Place::unread).enumerate();
+        let Some((index, _)) = uploads.filter(|(_, unread)| *unread > 0).max_by_key(|(_, unread)| *unread)
+        else {
+            return false;
+        };
+        tracing::debug!("memory budget used up, unread upload reset");
+        self.vacate(index);
+        true
     }
 
     /// Since when there is no stream; `None` if there is one.
@@ -87,18 +125,18 @@ impl<F: Future<Output = ()>> StreamSet<F> {
 impl<F: Future<Output = ()>> Place<F> {
     fn new(index: usize, ready: Arc<ReadyList>) -> Self {
         let state = StreamWaker::new(index, ready);
-        Self { future: Box::pin(None), waker: state.clone().into(), state }
+        Self { future: Box::pin(None), upload: None, waker: state.clone().into(), state }
     }
 
     /// True if the future has ended, and the place is free now.
     fn poll(&mut self) -> bool {
         self.state.begin_poll();
         let Some(future) = self.future.as_mut().as_pin_mut() else { return false };
-        let ended = future.poll(&mut Context::from_waker(&self.waker)).is_ready();
-        if ended {
-            self.future.set(None);
-        }
-        ended
+        future.poll(&mut Context::from_waker(&self.waker)).is_ready()
+    }
+
+    fn unread(&self) -> usize {
+        self.upload.as_ref().map_or(0, FlowControl::used_capacity)
     }
 }
 
@@ -128,14 +166,14 @@ mod tests {
         let ready = ReadyList::new();
         let mut set = StreamSet::new(ready.clone());
         let ((first, first_stream), (_second, second_stream)) = (stream(), stream());
-        set.insert(first_stream);
-        set.insert(second_stream);
+        set.insert(first_stream, None);
+        set.insert(second_stream, None);
         assert_eq!((set.places.len(), woken(&ready)), (2, vec![]));
         drop(first);
         assert_eq!(woken(&ready), [0]);
         set.poll(0);
         assert_eq!(set.free, [0]);
-        set.insert(Box::pin(pending()));
+        set.insert(Box::pin(pending()), None);
         assert_eq!((set.places.len(), set.idle_since()), (2, None));
         // A late wake-up of the first stream.
         set.poll(0);
@@ -147,13 +185,13 @@ mod tests {
     async fn empty_set_keeps_few_places_and_its_time() {
         let mut set = StreamSet::new(ReadyList::new());
         let (senders, streams): (Vec<_>, Vec<_>) = (0..100).map(|_| stream()).unzip();
-        streams.into_iter().for_each(|stream| set.insert(stream));
+        streams.into_iter().for_each(|stream| set.insert(stream, None));
         drop(senders);
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
         (0..100).for_each(|index| set.poll(index));
         assert_eq!((set.places.len(), set.free.len()), (KEPT_PLACES, KEPT_PLACES));
         assert_eq!(set.idle_since(), Some(Instant::now()));
-        set.insert(Box::pin(ready(())));
+        set.insert(Box::pin(ready(())), None);
         assert_eq!(set.places.len(), KEPT_PLACES);
         set.shrink(0);
         assert!(set.places.is_empty() && set.idle_since().is_some());
