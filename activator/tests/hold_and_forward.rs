@@ -178,6 +178,17 @@ async fn answers_504_after_the_wake_timeout() {
 }
 
 #[tokio::test]
+async fn names_a_pod_that_waits_for_its_own_workload() {
+    let limits = Limits { wake_timeout: Duration::from_millis(100), ..LIMITS };
+    let harness = Harness::with(limits, |_| {}).await;
+    // The address of the client, and no app there.
+    harness.pod_seen("127.0.0.1", false).await;
+    harness.settled().await;
+    let answer = within("answer", harness.get("/")).await.unwrap();
+    assert_eq!((answer.status(), &answer.problem()["reason"]), (508, &"OwnRequest".into()));
+}
+
+#[tokio::test]
 async fn workload_overrides_wake_timeout_and_queue_depth() {
     let limits = Limits { wake_timeout: Duration::from_millis(1), queue_depth: 5, ..LIMITS };
     let harness = Harness::with(limits, |workload| {

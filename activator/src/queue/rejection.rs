@@ -31,6 +31,15 @@ pub enum Rejection {
     /// The deadline of a gRPC call passed while it was held.
     #[error(transparent)]
     DeadlineExceeded(#[from] DeadlineExceeded),
+    /// As above, and the client has the address of a pod of the workload, which may wait for itself.
+    #[error(
+        "no pod of the workload could take the request within {after:?}; it came from a pod of the workload itself, \
+         which must not need its own Service in order to be ready"
+    )]
+    OwnRequest {
+        /// The workload's wake timeout.
+        after: Duration,
+    },
     /// The workload was scaled to zero by hand; requests do not wake it.
     #[error("the workload is paused: it was scaled to zero by hand; requests get 503 until it is scaled up")]
     Paused,

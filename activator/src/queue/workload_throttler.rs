@@ -244,6 +244,11 @@ impl WorkloadThrottler {
         }
     }
 
+    /// Whether the address is one of its pods, usable or not.
+    pub fn has_pod_at(&self, address: IpAddr) -> bool {
+        self.pods.queue().with_pods(|pods| pods.addresses().any(|pod| pod == address))
+    }
+
     /// Includes the cause if pods fail to start and the zero-scaler has not given up yet.
     fn timed_out(&self) -> Rejection {
         match &self.settings().start_failure {

@@ -119,6 +119,9 @@ fn problem(error: &RequestError) -> Problem {
         RequestError::Rejected(Rejection::DeadlineExceeded(_)) => {
             (StatusCode::GATEWAY_TIMEOUT, "DeadlineExceeded", None)
         }
+        RequestError::Rejected(Rejection::OwnRequest { .. }) => {
+            (StatusCode::LOOP_DETECTED, "OwnRequest", None)
+        }
         RequestError::Rejected(Rejection::WorkloadDeleted) => {
             (StatusCode::NOT_FOUND, "WorkloadDeleted", None)
         }

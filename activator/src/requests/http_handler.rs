@@ -12,6 +12,7 @@
 //! that it holds.
 
 mod browser;
+mod uncounted;
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -36,18 +37,17 @@ use proxy::timeouts::request_timer::RequestTimer;
 use tokio::time::Instant;
 
 use crate::pods::forwarder::{ForwardError, Forwarder};
-use crate::pods::pod_tracker::{PodTracker, UncountedOnPod};
+use crate::pods::pod_tracker::PodTracker;
 use crate::queue::rejection::Rejection;
 use crate::queue::slot_queue::SlotPermit;
 use crate::queue::workload_throttler::WorkloadThrottler;
 use crate::reports::cold_start::{ColdStartTrace, SERVER_TIMING};
 use crate::requests::activator_probe;
-use crate::requests::at_zero::UncountedRequest;
 use crate::requests::context::RequestContext;
 use crate::requests::error_response::{self, RequestError};
 use crate::requests::fair_scheduler::FairScheduler;
 use crate::requests::http_connection::HttpConnection;
-use crate::requests::pending_request::{self, HandlerBody, PendingRequest, ResponseGuard, held_body};
+use crate::requests::pending_request::{HandlerBody, PendingRequest, held_body};
 use crate::requests::upgrade::Upgrade;
 use crate::workloads::LeasedPort;
 
@@ -145,57 +145,6 @@ impl HttpHandler {
         local(error_response::respond(error, self.workload.key()))
     }
 
-    /// Why the request is not load, and its place on a pod if there is one. `None` if it counts,
-    /// also for lack of a place.
-    fn enter_uncounted<B>(&self, request: &Request<B>) -> Option<(UncountedRequest, Option<UncountedOnPod>)> {
-        let uncounted = self.uncounted(request)?;
-        Some((uncounted, self.workload.enter_uncounted().ok()?))
-    }
-
-    fn uncounted<B>(&self, request: &Request<B>) -> Option<UncountedRequest> {
-        if self.context.health_checks.matches(request.headers()) {
-            return Some(UncountedRequest::HealthCheck);
-        }
-        let settings = self.workload.settings();
-        let no_wake = settings.no_wake.as_ref().filter(|no_wake| no_wake.matches(request));
-        no_wake.cloned().map(UncountedRequest::NoWake)
-    }
-
-    /// Neither counts nor holds the request. If there is a pod, the request is forwarded without a
-    /// slot; a queue-proxy recognizes these requests as well.
-    async fn serve_uncounted(
-        &self,
-        mut request: Box<Request<IncomingBody>>,
-        uncounted: UncountedRequest,
-        pod: Option<UncountedOnPod>,
-        addresses: &Arc<ConnectionAddresses>,
-        forwarder: &Forwarder,
-    ) -> Result<Response<HandlerBody>, RequestError> {
-        self.workload.check_admission()?;
-        let at_zero = uncounted.respond(&*request).map(Either::Right);
-        let Some(place) = pod else { return Ok(at_zero) };
-        let pod = place.pod().clone();
-        let upgrade = Upgrade::of(&mut *request);
-        let memory = self.take_memory(request.version(), upgrade.is_some())?;
-        prepare_for_pod(&mut *request, addresses);
-        pod.mark(request.headers_mut());
-        let (head, body) = (*request).into_parts();
-        let mut timer = self.workload.start_timer(forwarder.worker(), Instant::now());
-        let (to, body) = (self.address(&pod)?, held_body(body, &timer));
-        match timer.within(pin!(forwarder.send(&pod, to, &head, &body, &addresses.bound))).await {
-            Ok(mut response) => {
-                gateway::prepare_response(&mut response, upgrade.is_some()).map_err(ForwardError::from)?;
-                let guard = ResponseGuard::Uncounted(memory, place);
-                Ok(pending_request::into_response(response, upgrade, guard, timer))
-            }
-            // Any other request would be held.
-            Err(ForwardError::Unreachable(_) | ForwardError::Unanswered(_) | ForwardError::OtherPod) => {
-                Ok(at_zero)
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
     fn deadline(&self, request: &PendingRequest) -> Instant {
         request.received + self.workload.wake_timeout()
     }
@@ -209,7 +158,10 @@ impl HttpHandler {
         loop {
             let mut slot = match request.granted.take() {
                 Some(slot) => slot,
-                None => self.acquire(&mut request, deadline).await?,
+                None => self
+                    .acquire(&mut request, deadline)
+                    .await
+                    .map_err(|error| request.name_own(&self.workload, error))?,
             };
             request.held |= slot.waited();
             request.reduce_call_timeout().map_err(|rejection| request.fail(rejection))?;

@@ -23,6 +23,7 @@ use crate::pods::held_body::HeldBody;
 use crate::pods::pod_tracker::UncountedOnPod;
 use crate::queue::rejection::Rejection;
 use crate::queue::slot_queue::SlotPermit;
+use crate::queue::workload_throttler::WorkloadThrottler;
 use crate::reports::pod_observer::ObservedRequest;
 use crate::reports::request_counter::CountedRequest;
 use crate::requests::at_zero::local_body::LocalBody;
@@ -150,6 +151,18 @@ impl PendingRequest {
             trace.fail(status, reason);
         }
         error
+    }
+
+    /// Names a pod of the workload that has waited for it, perhaps for itself.
+    pub(super) fn name_own(&self, workload: &WorkloadThrottler, error: RequestError) -> RequestError {
+        match error {
+            RequestError::Rejected(Rejection::WakeTimeout { after })
+                if workload.has_pod_at(self.addresses.peer_ip()) =>
+            {
+                Rejection::OwnRequest { after }.into()
+            }
+            error => error,
+        }
     }
 
     /// The attempt ended with the pod's response.
