@@ -43,11 +43,9 @@ pub struct Metrics {
     pub workloads: IntGauge,
     /// Scrape rounds, by outcome.
     pub scrapes: OutcomeCounters,
-    /// Duration of a scrape round.
     pub scrape_duration: Histogram,
     /// Pushes of activators.
     pub pushes: PushMetrics,
-    /// Subscribers of the decision stream.
     pub decision_subscribers: IntGauge,
     /// Subscribers that were disconnected for lag.
     pub decision_subscribers_dropped: IntCounter,

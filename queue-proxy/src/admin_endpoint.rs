@@ -3,8 +3,8 @@
 //! of activators to an app that does not use HTTP.
 //!
 //! `/ready` succeeds once the app has started and while no drain runs. `/app-ready` also runs the
-//! app's own readiness probe, twice a second at most. The kubelet's probe of the app is redirected to it, so
-//! that a first probe during the app's start waits for the start instead of failing.
+//! app's own readiness probe, twice a second at most. The kubelet's probe of the app is redirected
+//! to it, so that a first probe during the app's start waits for the start instead of failing.
 //!
 //! Every pod of the cluster reaches this port, and no credential distinguishes the kubelet. So
 //! `/start-drain`, which makes the pod unready, accepts only `queue-proxy start-drain` in the pod

@@ -31,7 +31,8 @@ pub enum Rejection {
     /// The deadline of a gRPC call passed while it was held.
     #[error(transparent)]
     DeadlineExceeded(#[from] DeadlineExceeded),
-    /// As above, and the client has the address of a pod of the workload, which may wait for itself.
+    /// As above, and the client has the address of a pod of the workload, which may wait for
+    /// itself.
     #[error(
         "no pod of the workload could take the request within {after:?}; it came from a pod of the workload itself, \
          which must not need its own Service in order to be ready"

@@ -1,4 +1,5 @@
-//! OwnershipRank: which of several workloads owns a Service or a scale target that all of them name.
+//! OwnershipRank: which of several workloads owns a Service or a scale target that all of them
+//! name.
 //!
 //! The order depends on the objects alone, so the zero-scaler, which writes for the owner, and the
 //! metrics-adapter, which serves the owner's metric, agree without a message.

@@ -22,7 +22,8 @@
 //!
 //! A registry fails now and then, and the kubelet retries after 10 s; a late database costs a crash
 //! or two; a ConfigMap may be applied a moment later; a runtime or a kubelet may be busy; a new
-//! node may be starting; a pod that ends gives its quota back. Only a retry of an invalid image changes nothing.
+//! node may be starting; a pod that ends gives its quota back. Only a retry of an invalid image
+//! changes nothing.
 //!
 //! What surprises: `CrashLoop` also holds while the container runs again, so that the cause does
 //! not change with each restart.
@@ -191,7 +192,8 @@ impl StartCause {
         }
     }
 
-    /// Whether the pods wait for a node or a quota, which may come without a change of the workload.
+    /// Whether the pods wait for a node or a quota, which may come without a change of the
+    /// workload.
     pub fn awaits_capacity(self) -> bool {
         matches!(self, Self::Unschedulable | Self::NodeUnresponsive | Self::PodsNotCreated)
     }

@@ -36,8 +36,8 @@
 //!   most a second.
 //!
 //! All times are Unix milliseconds, because they come from objects and outlive the process that
-//! wrote them. Clocks jump, and those of two processes differ. So a period has passed only if it has
-//! passed by these times and by the caller's monotonic clock ([`SeenFor`]).
+//! wrote them. Clocks jump, and those of two processes differ. So a period has passed only if it
+//! has passed by these times and by the caller's monotonic clock ([`SeenFor`]).
 
 use std::time::Duration;
 

@@ -39,8 +39,8 @@ impl ReportStream {
         self.activator.as_deref()
     }
 
-    /// Takes a decoded frame; `is_whole` is false if an item of it was not usable. Frames of version
-    /// 0 have no number, and no second ends with one.
+    /// Takes a decoded frame; `is_whole` is false if an item of it was not usable. Frames of
+    /// version 0 have no number, and no second ends with one.
     pub fn frame(&mut self, report: &ActivatorReport, is_whole: bool) -> StreamState {
         if report.sequence == 0 {
             return StreamState::Open;

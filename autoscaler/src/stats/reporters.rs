@@ -9,7 +9,7 @@
 //! | ready | yes |
 //! | not ready, or terminating | for the time of a drain |
 //! | in no slice | no: Kubernetes removes a pod from them when its process has ended |
-//! | ready, and [cut off](Reporters::cut_off) | for the time of a drain, after it left the endpoints |
+//! | ready, and [cut off](Reporters::cut_off) | for the time of a drain, outside the endpoints |
 //!
 //! What surprises: with no reporter that is due, nothing is complete. The sum of no reports is not
 //! zero.

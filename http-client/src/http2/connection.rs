@@ -37,9 +37,9 @@ pub(super) struct Connection {
 // === impl Connection ===
 
 impl Connection {
-    /// Begins HTTP/2 on `stream`, and waits for the server's SETTINGS: streams above its limit would
-    /// be refused. With `ping`, a server that does not reply to PING while there are streams loses
-    /// them. `freed` is notified when a stream ends.
+    /// Begins HTTP/2 on `stream`, and waits for the server's SETTINGS: streams above its limit
+    /// would be refused. With `ping`, a server that does not reply to PING while there are streams
+    /// loses them. `freed` is notified when a stream ends.
     pub(super) async fn start(
         stream: TcpStream,
         ping: Option<Duration>,

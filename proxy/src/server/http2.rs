@@ -68,8 +68,9 @@ impl Http2Server {
         Self { builder, idle_timeout, ping }
     }
 
-    /// Serves one connection to its end. Its guard pays for uploads that nothing reads. After `stop` it drains, and holds the output of `stop` to
-    /// its end. After `closed` it ends at once, with GOAWAY.
+    /// Serves one connection to its end. Its guard pays for uploads that nothing reads. After
+    /// `stop` it drains, and holds the output of `stop` to its end. After `closed` it ends at once,
+    /// with GOAWAY.
     pub(super) async fn serve<I, H, S, C, G>(
         &self,
         stream: I,

@@ -2,8 +2,9 @@
 //!
 //! A wake from zero waits for the app's first successful probe, so until then the app is probed
 //! every few milliseconds. Afterwards a request of the kubelet runs one probe, and requests that
-//! arrive during it or soon after share its result: every pod of the cluster can send them. When the app refuses connections it counts as restarting: it
-//! is probed every few milliseconds again, and requests wait for it.
+//! arrive during it or soon after share its result: every pod of the cluster can send them. When
+//! the app refuses connections it counts as restarting: it is probed every few milliseconds again,
+//! and requests wait for it.
 
 use std::sync::Arc;
 use std::time::Duration;

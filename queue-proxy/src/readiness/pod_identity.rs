@@ -85,9 +85,9 @@ impl PodIdentity {
         HeaderValue::from_bytes(uid).ok()
     }
 
-    /// Whether the request with these headers is one of `queue-proxy start-drain` in this pod. Not a
-    /// browser, nor an app that sends what its clients want, knows the UID. Without a UID the header
-    /// must be there, which no page of another origin can send.
+    /// Whether the request with these headers is one of `queue-proxy start-drain` in this pod. Not
+    /// a browser, nor an app that sends what its clients want, knows the UID. Without a UID the
+    /// header must be there, which no page of another origin can send.
     pub(crate) fn may_start_drain(&self, headers: &HeaderMap) -> bool {
         let sent = headers.get(START_DRAIN_HEADER);
         sent.is_some_and(|sent| self.uid.as_ref().is_none_or(|uid| uid.is(sent.as_bytes())))

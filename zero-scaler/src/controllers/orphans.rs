@@ -5,9 +5,9 @@
 //! HPA is gone, or disabled at zero.
 //!
 //! So the leader lists targets periodically, and soon after a PodAutoscaler was deleted or changed.
-//! An orphan is at zero by a write of the zero-scaler, and neither a PodAutoscaler nor an acceptable
-//! HPA names it. The check uses the current objects, so a deletion without a running zero-scaler is
-//! found as well. Only targets of unwatched kinds have to be recorded.
+//! An orphan is at zero by a write of the zero-scaler, and neither a PodAutoscaler nor an
+//! acceptable HPA names it. The check uses the current objects, so a deletion without a running
+//! zero-scaler is found as well. Only targets of unwatched kinds have to be recorded.
 //!
 //! Finalizers are not used: namespaces with them could not be deleted once Rouse is uninstalled. In
 //! a namespace that is being deleted nothing is scaled.

@@ -36,8 +36,8 @@ const START_PATIENCE: Setting<Duration> = Setting {
            database.",
 };
 
-/// How long requests wait for a pod, and pods for a node. Node autoscalers make a node within one to
-/// four minutes.
+/// How long requests wait for a pod, and pods for a node. Node autoscalers make a node within one
+/// to four minutes.
 pub const DEFAULT_WAKE_TIMEOUT: Duration = Duration::from_secs(300);
 
 const UNSCHEDULABLE_PATIENCE: Setting<Duration> = Setting {

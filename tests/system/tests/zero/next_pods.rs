@@ -1,5 +1,5 @@
-//! Workloads that must not go to zero, because what comes back would not serve, and objects of Rouse
-//! that the API server refuses. Each is served meanwhile, and recovers.
+//! Workloads that must not go to zero, because what comes back would not serve, and objects of
+//! Rouse that the API server refuses. Each is served meanwhile, and recovers.
 
 use std::time::Duration;
 

@@ -87,18 +87,15 @@ pub(super) struct ObservedWorkload {
     pub(super) wake_check: Option<Result<(), Problem>>,
     /// Annotations of the target and its template that have no effect there.
     pub(super) target_annotations: Vec<Problem>,
-    /// Whether requests go through sidecars.
     pub(super) sidecar_mode: SidecarMode,
     /// Time of the last request that an activator reported, in Unix milliseconds.
     pub(super) last_requested: Option<i64>,
     /// For how long this process has observed that there is no request, and the conditions.
     pub(super) seen: SeenFor,
-    /// Number of ready pods.
     pub(super) ready: u32,
     pub(super) service: Option<Arc<Service>>,
     pub(super) metric: Option<Arc<CollectedMetric>>,
     pub(super) serverless_service: Option<ServerlessService>,
-    /// Another writer of the size.
     pub(super) rival: Option<Rival>,
     /// Another workload that owns the target.
     pub(super) target_owner: Option<Key>,

@@ -6,8 +6,8 @@ use crate::http2::Http2Action::{ReadsHead, Stalls};
 use crate::http2::code::CANCEL;
 use crate::http2::{Frame, Http2Case, Http2Step, case, data, get, request, reset};
 
-/// The rows of uploads. A sidecar's window fits those of all streams, so an activator in front of one
-/// does not pass them.
+/// The rows of uploads. A sidecar's window fits those of all streams, so an activator in front of
+/// one does not pass them.
 pub fn upload_rows() -> Vec<Http2Case> {
     unread_uploads()
 }
