@@ -153,16 +153,25 @@ impl FakeApi {
         Ok(json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}))
     }
 
-    /// The groups of discovery, the versions of each in the order in which they were set.
+    /// The groups of discovery, the versions of each in the order in which they were set; then those
+    /// of stored objects.
     fn groups(&self) -> Value {
         let mut groups = BTreeMap::<String, Vec<Value>>::new();
-        for (path, _) in &self.lock().discovery {
-            let group_version = path.trim_start_matches("/apis/");
-            if let Some((group, version)) = group_version.split_once('/') {
-                let version = json!({"groupVersion": group_version, "version": version});
-                groups.entry(group.to_owned()).or_default().push(version);
+        let state = self.lock();
+        let set = state.discovery.iter().map(|(path, _)| path.as_str());
+        for path in set.chain(state.store.all().map(|(id, _)| id.resource.as_str())) {
+            let mut parts = path.trim_start_matches("/apis/").split('/');
+            if let (true, Some(group), Some(version)) =
+                (path.starts_with("/apis/"), parts.next(), parts.next())
+            {
+                let version = json!({"groupVersion": format!("{group}/{version}"), "version": version});
+                let versions = groups.entry(group.to_owned()).or_default();
+                if !versions.contains(&version) {
+                    versions.push(version);
+                }
             }
         }
+        drop(state);
         let groups = groups.into_iter().map(|(name, versions)| json!({"name": name, "versions": versions}));
         json!({"kind": "APIGroupList", "groups": groups.collect::<Vec<_>>()})
     }
