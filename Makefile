@@ -329,7 +329,7 @@ test-cluster: cluster-ready ## Test the cluster tool and the admission policies
 # All tests are started at once. They wait for each other: see tests/system/src/cluster/lock.rs. The attacks follow on the same
 # cluster. They read the memory of Rouse's processes, which run on this machine only on a cluster of the cluster tool.
 # Tests that are part of test-system-long alone, by their modules.
-SKIP_LONG := --skip hpa::adapter_handover
+SKIP_LONG := --skip hpa::adapter_handover --skip routing::silent_activator
 .PHONY: test-system
 test-system: UP_FLAGS ?= --nodes 2 --zones a,b
 test-system: images cluster-ready $(CHROMEDRIVER) ## Run the system tests on two nodes of a cluster of their own, then all attacks for some seconds

@@ -21,8 +21,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// Of 64 KiB each.
-const PARTS: usize = 2;
+/// Of 64 KiB each. Two uploads take them, each with one more frame.
+const PARTS: usize = 3;
+const KEPT_UPLOADS: usize = 2;
 /// A little less than the window of a stream.
 const UPLOAD: usize = 65_000;
 
@@ -81,12 +82,12 @@ async fn unread_uploads_beyond_the_memory_are_reset_and_others_go_on() {
     let memory = Arc::new(Semaphore::new(PARTS));
     let mut client = client(&memory).await;
     let mut uploads: Vec<_> = (0..8).map(|_| upload(&mut client, "/", UPLOAD)).collect();
-    while uploads.len() > PARTS {
+    while uploads.len() > KEPT_UPLOADS {
         let (ended, _, others) = within(select_all(uploads)).await;
         assert_eq!(ended.unwrap_err().reason(), Some(Reason::CANCEL));
         uploads = others;
     }
-    assert_eq!(memory.available_permits(), 0);
+    assert!(memory.available_permits() <= 1);
     drop(uploads);
 }
 

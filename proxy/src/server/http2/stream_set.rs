@@ -15,6 +15,8 @@ use super::ready_list::{ReadyList, StreamWaker};
 
 /// Free places that are kept while there is no stream.
 const KEPT_PLACES: usize = 8;
+/// Largest frame of a client, as no other size is announced (RFC 9113, 6.5.2).
+const FRAME: usize = 16 << 10;
 
 /// Futures that the task of a connection polls when they are woken.
 pub(super) struct StreamSet<F> {
@@ -88,7 +90,7 @@ impl<F: Future<Output = ()>> StreamSet<F> {
         self.uploads
     }
 
-    /// Bytes of all uploads that nothing has read.
+    /// Bytes of all uploads that nothing has read, and that wait to be sent on.
     pub(super) fn unread(&self) -> usize {
         self.places.iter().map(Place::unread).sum()
     }
@@ -135,8 +137,12 @@ impl<F: Future<Output = ()>> Place<F> {
         future.poll(&mut Context::from_waker(&self.waker)).is_ready()
     }
 
+    /// The one that reads an upload holds a frame that is out of the window already.
     fn unread(&self) -> usize {
-        self.upload.as_ref().map_or(0, FlowControl::used_capacity)
+        match self.upload.as_ref().map_or(0, FlowControl::used_capacity) {
+            0 => 0,
+            bytes => bytes + FRAME,
+        }
     }
 }
 

@@ -17,8 +17,8 @@ use super::activators::until_in_slices;
 
 /// Requests at a time, so that at least one of them is in the activator that is cut off.
 const REQUESTS: u32 = 8;
-/// Much longer than window and grace period of the tests.
-const LASTS: Duration = Duration::from_secs(90);
+/// Much longer than window and grace period of the tests, and shorter than the client's timeout.
+const LASTS: Duration = Duration::from_secs(50);
 
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]

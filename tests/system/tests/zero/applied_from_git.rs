@@ -13,6 +13,7 @@ use system_tests::timeline::{Change, Timeline};
 use system_tests::traffic::load::{LONGEST, Load, ensure_all_ok, send_one_request, until_first_response};
 use system_tests::workloads::deadlines::{POD_START, TO_ZERO};
 use system_tests::workloads::workload::{Workload, replicas, until_replicas};
+use tokio::time::Instant;
 
 /// The name under which Argo CD applies.
 const MANAGER: &str = "argocd-controller";
@@ -78,7 +79,12 @@ impl<'a> Manifests<'a> {
 
     /// Checks that nothing differs from the manifests, and applies them again.
     async fn ensure_in_sync(&self) -> Result<()> {
-        self.kubectl("diff").await?;
+        // kubectl reads the object twice, and shows a status that changes in between.
+        let started = Instant::now();
+        while let Err(difference) = self.kubectl("diff").await {
+            let is_of_status = format!("{difference:#}").contains("+  resourceVersion:");
+            ensure!(is_of_status && started.elapsed() < POD_START, difference);
+        }
         self.apply().await
     }
 

@@ -289,9 +289,8 @@ impl Redis {
     }
 
     fn stateful_set(&self) -> Value {
-        // Connections from other addresses than loopback need a password or no protected mode; a
-        // sidecar connects by loopback.
-        let protected = if self.has_sidecar { "yes" } else { "no" };
+        // Protected mode refuses connections from other addresses than loopback, so those of a
+        // sidecar too.
         let command = json!([
             "/usr/bin/redis-server",
             "--dir",
@@ -301,7 +300,7 @@ impl Redis {
             "--save",
             "",
             "--protected-mode",
-            protected,
+            "no",
         ]);
         let data = json!({"name": "data", "mountPath": "/data"});
         let mut spec = self.pod_spec(&command, Some(data), json!({}));
