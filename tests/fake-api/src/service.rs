@@ -153,8 +153,8 @@ impl FakeApi {
         Ok(json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}))
     }
 
-    /// The groups of discovery, the versions of each in the order in which they were set; then those
-    /// of stored objects.
+    /// The groups of discovery, the versions of each in the order in which they were set; then
+    /// those of stored objects.
     fn groups(&self) -> Value {
         let mut groups = BTreeMap::<String, Vec<Value>>::new();
         let state = self.lock();
