@@ -59,6 +59,8 @@ pub async fn reconcile(
         return Ok(Action::await_change());
     }
     let mut observed = observe::observe(&key, autoscaler, &context).await;
+    observed.metric_failure = degraded::failing_metric(&observed, &context);
+    observed.wake_check = wake_check::known(&observed, &context);
     release_former_target(&observed, &context);
     let mut plan = decide::decide(&observed, None);
     let mut verification = PathVerification::default();

@@ -4,17 +4,21 @@
 //! Present only while there is something to change. Problems that keep requests from being served
 //! are reasons of the condition Ready instead.
 
+use std::time::Duration;
+
 use autoscaler::Protocol;
 use autoscaler::api::condition;
 use autoscaler::contract::{CONTAINER_CONCURRENCY, NO_WAKE, QUEUE_PROXY, QUEUE_PROXY_PORT};
 use autoscaler::findings::Problem;
 use autoscaler::findings::annotations::{AnnotatedObject, without_effect};
+use autoscaler::findings::hpa::metric_failure;
 use autoscaler::findings::sidecar::Sidecar;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
 use super::decide::allowed;
 use super::observe::{ObservedWorkload, is_of_hpa};
+use crate::controllers::context::Context;
 use crate::controllers::serverless_service::READY;
 use crate::kubernetes::conditions::ConditionContent;
 use crate::kubernetes::reasons::Reason;
@@ -132,4 +136,16 @@ fn no_wake_mismatch(observed: &ObservedWorkload) -> Option<String> {
              zero; annotate both with {NO_WAKE}: \"{rules}\"",
         )
     })
+}
+
+/// A metric that the HPA controller cannot read. Without a decision, that of Rouse has none either.
+pub(super) fn failing_metric(
+    observed: &ObservedWorkload,
+    context: &Context,
+) -> Option<Result<Problem, Duration>> {
+    let hpa = context.cache.hpa(&observed.key).filter(|_| observed.hpa.is_some())?;
+    let is_external = |problem: &Problem| problem.reason == Reason::FailedGetExternalMetric;
+    let failure = metric_failure(&hpa, observed.now.as_second())?;
+    let is_explained = observed.decision.is_none() && failure.as_ref().is_ok_and(is_external);
+    (!is_explained).then_some(failure)
 }

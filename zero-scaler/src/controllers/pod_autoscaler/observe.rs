@@ -11,7 +11,7 @@ use autoscaler::api::{
     PodAutoscaler, PortLease, Scaler, ServerlessService, SksMode, StartFailure, condition,
 };
 use autoscaler::findings::Problem;
-use autoscaler::findings::hpa::{HpaAcceptance, metric_failure};
+use autoscaler::findings::hpa::HpaAcceptance;
 use autoscaler::findings::sidecar::Sidecar;
 use autoscaler::findings::wake::NextPods;
 use autoscaler::scaling::scale_to_zero::SeenFor;
@@ -22,7 +22,6 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 
 use super::rival::Rival;
-use super::wake_check;
 use crate::activators::path_probe::ProbedAddress;
 use crate::activators::path_verification::{PathError, PathVerification, VerificationRequest};
 use crate::cache::cached_target::footprint::PodFootprint;
@@ -184,6 +183,19 @@ impl ObservedWorkload {
         ready.is_some_and(|ready| ready.status == "False" && bypassed.contains(&ready.reason.as_str()))
     }
 
+    /// The writer of sizes above zero that is in force.
+    pub(super) fn scaler(&self) -> Scaler {
+        match self.autoscaler.spec.scaler {
+            Scaler::Direct if self.rival.is_some() => Scaler::Other,
+            scaler => scaler,
+        }
+    }
+
+    /// Whether another controller reverts sizes.
+    pub(super) fn is_reverted(&self) -> bool {
+        matches!(self.rival, Some(Rival::Writer(_)))
+    }
+
     /// Time since when activators are in the EndpointSlices, in Unix milliseconds.
     pub(super) fn proxied_since(&self) -> Option<i64> {
         let status = self.serverless_service.as_ref()?.status.as_ref()?;
@@ -252,23 +264,12 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         now: now_wall,
     };
     add_reports(&mut observed, context);
-    observed.metric_failure = failing_metric(&observed, context);
-    observed.wake_check = wake_check::known(&observed, context);
     observed
 }
 
 fn silent_activators(context: &Context) -> Option<String> {
     let activators = &context.routing.activators;
     (!activators.all_report()).then(|| activators.reports().message())
-}
-
-/// A metric that the HPA controller cannot read. Without a decision, that of Rouse has none either.
-fn failing_metric(observed: &ObservedWorkload, context: &Context) -> Option<Result<Problem, Duration>> {
-    let hpa = context.cache.hpa(&observed.key).filter(|_| observed.hpa.is_some())?;
-    let is_external = |problem: &Problem| problem.reason == Reason::FailedGetExternalMetric;
-    let failure = metric_failure(&hpa, observed.now.as_second())?;
-    let is_explained = observed.decision.is_none() && failure.as_ref().is_ok_and(is_external);
-    (!is_explained).then_some(failure)
 }
 
 /// Whether requests go through sidecars: as wanted, but activators stay in the path until every
@@ -286,7 +287,6 @@ fn sidecar_mode(
     if template == Some(&Sidecar::Missing) || pods().iter().any(without) { before } else { wanted }
 }
 
-/// The start failure in the status of a ServerlessService.
 pub(super) fn reported_failure(sks: Option<&ServerlessService>) -> Option<&StartFailure> {
     sks?.status.as_ref()?.start_failure.as_ref()
 }

@@ -13,7 +13,6 @@ use autoscaler::findings::Problem;
 use autoscaler::findings::hpa::deletion_of;
 use kube::ResourceExt;
 
-use super::observe::ObservedWorkload;
 use crate::cache::cached_target::scale::Scale;
 use crate::clock::now;
 use crate::controllers::context::Context;
@@ -79,21 +78,4 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<Rival
     };
     let (_, hpa) = hpas.into_iter().find(|(_, hpa)| is_rival(hpa))?;
     Some(Rival::Hpa { name: hpa.name_any(), deletion: deletion_of(&hpa) })
-}
-
-// === impl ObservedWorkload ===
-
-impl ObservedWorkload {
-    /// The writer of sizes above zero that is in force.
-    pub(super) fn scaler(&self) -> Scaler {
-        match self.autoscaler.spec.scaler {
-            Scaler::Direct if self.rival.is_some() => Scaler::Other,
-            scaler => scaler,
-        }
-    }
-
-    /// Whether another controller reverts sizes.
-    pub(super) fn is_reverted(&self) -> bool {
-        matches!(self.rival, Some(Rival::Writer(_)))
-    }
 }
