@@ -4,7 +4,7 @@
 //! until the handler reads it, so it is part of the budget. Where the budget has no more, the
 //! upload with the most of it is reset.
 //!
-//! h2 knows the unread bytes of each stream, and a sum takes a lock for each. They cannot grow by
+//! h2 counts the unread bytes of each stream, and a sum takes a lock for each. They cannot grow by
 //! more than was received meanwhile, so there is a sum only after as many bytes as are free.
 
 use std::io::{self, IoSlice};
