@@ -21,16 +21,18 @@ mod unread_data;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::Builder;
 use http_client::BoxError;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::io::InspectReader;
 
 use self::connection::Connection;
 use self::lifetime::Lifetime;
-use self::unread_data::{CountedStream, UnreadData};
+use self::unread_data::UnreadData;
 use super::connection_guard::ConnectionGuard;
 use super::request_handler::RequestHandler;
 use crate::listener::ConnectionAddresses;
@@ -86,8 +88,11 @@ impl Http2Server {
         C: Future<Output = ()>,
         G: ConnectionGuard,
     {
-        let stream = CountedStream::new(stream);
-        let unread = UnreadData::new(guard, stream.received());
+        let received = Arc::<AtomicUsize>::default();
+        let unread = UnreadData::new(guard, received.clone());
+        let stream = InspectReader::new(stream, move |bytes: &[u8]| {
+            received.fetch_add(bytes.len(), Ordering::Relaxed);
+        });
         let handshake = self.builder.handshake::<_, Bytes>(stream);
         let mut frames = tokio::select! {
             biased;

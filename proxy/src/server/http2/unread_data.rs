@@ -7,13 +7,8 @@
 //! h2 counts the unread bytes of each stream, and a sum takes a lock for each. They cannot grow by
 //! more than was received meanwhile, so there is a sum only after as many bytes as are free.
 
-use std::io::{self, IoSlice};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
-
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::stream_set::StreamSet;
 use crate::server::connection_guard::ConnectionGuard;
@@ -34,17 +29,11 @@ pub(super) struct UnreadData<'a, G: ConnectionGuard> {
     uploads_then: usize,
 }
 
-/// A connection whose received bytes are counted.
-#[derive(Debug)]
-pub(super) struct CountedStream<I> {
-    stream: I,
-    received: Arc<AtomicUsize>,
-}
-
 // === impl UnreadData ===
 
 impl<'a, G: ConnectionGuard> UnreadData<'a, G> {
-    /// Takes the memory from the budget of `guard`; `received` counts the bytes of the connection.
+    /// Takes the memory from the budget of `guard`; `received` counts the bytes of the connection,
+    /// and wraps around.
     pub(super) fn new(guard: &'a G, received: Arc<AtomicUsize>) -> Self {
         Self { guard, received, parts: Vec::new(), unread_then: 0, received_then: 0, uploads_then: 0 }
     }
@@ -79,57 +68,5 @@ impl<'a, G: ConnectionGuard> UnreadData<'a, G> {
             }
         }
         true
-    }
-}
-
-// === impl CountedStream ===
-
-impl<I> CountedStream<I> {
-    pub(super) fn new(stream: I) -> Self {
-        Self { stream, received: Arc::default() }
-    }
-
-    /// The number of bytes received so far, which wraps around.
-    pub(super) fn received(&self) -> Arc<AtomicUsize> {
-        self.received.clone()
-    }
-}
-
-impl<I: AsyncRead + Unpin> AsyncRead for CountedStream<I> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-        self.received.fetch_add(buffer.filled().len() - before, Ordering::Relaxed);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<I: AsyncWrite + Unpin> AsyncWrite for CountedStream<I> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
