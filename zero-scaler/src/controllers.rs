@@ -6,5 +6,4 @@ pub mod orphans;
 pub mod ownership;
 pub mod pod_autoscaler;
 pub mod reconciler;
-mod refused_writes;
 pub mod serverless_service;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::key_of;
+use autoscaler::findings::Problem;
 use component_base::retry;
 use futures::{StreamExt, TryFutureExt};
 use kube::Resource;
@@ -27,8 +28,9 @@ use tracing::Instrument;
 use crate::cache::work_queue::WorkQueue;
 use crate::clock::now;
 use crate::controllers::context::Context;
-use crate::controllers::refused_writes::RefusedWrites;
 use crate::kubernetes::errors::{is_being_deleted, is_outage, refusal};
+use crate::kubernetes::event_deduplicator::EventDeduplicator;
+use crate::kubernetes::reasons::Reason;
 use crate::scaling::scale_targets::ScaleError;
 
 /// Concurrent reconciles of one kind. When an activator stops, the slices of all workloads have to
@@ -42,6 +44,11 @@ const LONGEST_URGENT_RETRY: Duration = Duration::from_secs(5);
 /// Longest delay after other errors. Thousands of objects may have one, behind a broken webhook,
 /// and these retries are not in the rate limit.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// Longest delay after a refusal, which is an answer about the object: by a quota, an admission
+/// policy, a webhook, or validation.
+const LONGEST_REFUSED_RETRY: Duration = Duration::from_secs(300);
+/// Interval at which the event of a write that is still refused is repeated.
+const REPEAT_EVENT: Duration = Duration::from_secs(1800);
 /// Interval between reconciles without a trigger, a safety net for missed events.
 pub const RESYNC: Duration = Duration::from_secs(1800);
 
@@ -101,11 +108,14 @@ impl FailureCounts {
         std::mem::replace(count, count.saturating_add(1))
     }
 
-    fn reset(&self, namespace: Option<&str>, name: &str) {
+    /// Begins anew; returns the key of an object that had failures.
+    fn reset(&self, namespace: Option<&str>, name: &str) -> Option<Key> {
         let mut counts = self.0.lock();
-        if !counts.is_empty() {
-            counts.remove(&Key::new(namespace.unwrap_or_default(), name));
+        if counts.is_empty() {
+            return None;
         }
+        let key = Key::new(namespace.unwrap_or_default(), name);
+        counts.remove(&key).map(|_| key)
     }
 }
 
@@ -124,20 +134,13 @@ pub async fn run<K, R>(
     queue.enqueue_all(&store);
     let queue =
         queue.stream().map(|key| Ok::<_, Infallible>(ObjectRef::<K>::new(&key.name).within(&key.namespace)));
-    let refused = Arc::new(RefusedWrites::default());
-    let accepted = refused.clone();
     let timed = move |object: Arc<K>, context: Arc<Context>| {
         let seconds = context.metrics.reconcile_seconds.with_label_values(&[kind]);
         let started = now();
-        let key = key_of(object.as_ref());
-        let span =
-            tracing::info_span!("reconcile", kind, workload = key.as_ref().map(tracing::field::display));
-        let accepted = accepted.clone();
+        let workload = key_of(object.as_ref()).map(tracing::field::display);
+        let span = tracing::info_span!("reconcile", kind, workload);
         let reconciled = reconcile(object, context)
-            .inspect_ok(move |_| {
-                seconds.observe(now().saturating_duration_since(started).as_secs_f64());
-                key.iter().for_each(|key| accepted.accepted(key));
-            })
+            .inspect_ok(move |_| seconds.observe(now().saturating_duration_since(started).as_secs_f64()))
             .instrument(span);
         // In a task of its own, so that a long computation does not delay the others.
         Box::pin(async move {
@@ -148,24 +151,35 @@ pub async fn run<K, R>(
     };
     // Made before the first error, so that Prometheus sees its increase.
     let errors = context.metrics.reconcile_errors.with_label_values(&[kind]);
-    let failures = Arc::new(FailureCounts::default());
+    let failures = Arc::new((FailureCounts::default(), EventDeduplicator::default()));
     let counted = failures.clone();
     let retry = move |object: Arc<K>, error: &ReconcileError, context: Arc<Context>| {
         let Some(key) = key_of(object.as_ref()) else { return Action::requeue(RETRY_DELAY) };
+        let (counts, refusals) = counted.as_ref();
+        let before = counts.add(&key);
         let longest = if error.is_urgent() { LONGEST_URGENT_RETRY } else { LONGEST_RETRY };
-        let delay = retry::jittered_delay_after(counted.add(&key), RETRY_DELAY, longest);
-        Action::requeue(error.refusal().map_or(delay, |message| {
-            refused.refused(&key, object.as_ref(), message, RETRY_DELAY, &context.reports.events)
-        }))
+        let Some(message) = error.refusal() else {
+            return Action::requeue(retry::jittered_delay_after(before, RETRY_DELAY, longest));
+        };
+        if refusals.is_due(&key, message, REPEAT_EVENT) {
+            let problem = Problem::with_usual_fix(Reason::WriteRefused, message);
+            context.reports.events.warning(object.as_ref(), problem.reason, problem.message());
+        }
+        Action::requeue(retry::delay_after(before, RETRY_DELAY, LONGEST_REFUSED_RETRY))
     };
     let config = Config::default().concurrency(CONCURRENCY);
     applier(timed, retry, context.clone(), store, queue, config)
         .for_each(|end| {
+            let (counts, refusals) = failures.as_ref();
             match end {
-                Ok((object, _)) => failures.reset(object.namespace.as_deref(), &object.name),
+                Ok((object, _)) => {
+                    if let Some(key) = counts.reset(object.namespace.as_deref(), &object.name) {
+                        refusals.is_new(&key, "");
+                    }
+                }
                 // Deleted since it was enqueued.
                 Err(ApplierError::ObjectNotFound(object)) => {
-                    failures.reset(object.namespace.as_deref(), &object.name);
+                    counts.reset(object.namespace.as_deref(), &object.name);
                 }
                 Err(ApplierError::ReconcilerFailed(ReconcileError::Api(error), _))
                     if is_being_deleted(&error) =>
