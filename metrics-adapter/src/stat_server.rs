@@ -28,7 +28,7 @@ use axum::routing::get;
 use component_base::auth::{AuthError, TokenGuard};
 use component_base::server::{self, ServerLimits};
 use component_base::websocket::{PeerError, PeerLimits, PeerSender, split};
-use http::{HeaderMap, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use tokio::net::TcpListener;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -275,8 +275,7 @@ async fn push(State(server): State<StatServer>, headers: HeaderMap, upgrade: Web
     if let Err(error) = server.guard.authorize(&headers, &[ACTIVATOR_ACCOUNT]).await {
         return server.reject(&error);
     }
-    let hello = headers.get(REPORTER_HEADER).map_or("0", |hello| hello.to_str().unwrap_or_default());
-    if let Err(refusal) = check_hello(hello) {
+    if let Err(refusal) = check_hello(headers.get(REPORTER_HEADER).map(HeaderValue::as_bytes)) {
         tracing::error!(%refusal, "reports of an activator refused");
         return (StatusCode::UPGRADE_REQUIRED, format!("{refusal}\n")).into_response();
     }

@@ -74,12 +74,13 @@ pub fn hello(activator: &str) -> String {
     format!("{REPORT_VERSION} {activator}")
 }
 
-/// Checks the hello of an activator; one from before the header has version 0.
+/// Checks the value of the hello of an activator; one from before the header has version 0.
 ///
 /// # Errors
 /// The reason why its frames are refused.
-pub fn check_hello(hello: &str) -> Result<(), String> {
-    let (version, activator) = hello.split_once(' ').unwrap_or((hello, "without a name"));
+pub fn check_hello(hello: Option<&[u8]>) -> Result<(), String> {
+    let hello = String::from_utf8_lossy(hello.unwrap_or(b"0"));
+    let (version, activator) = hello.split_once(' ').unwrap_or((&hello, "without a name"));
     match version.parse::<u32>() {
         Ok(version) if version <= REPORT_VERSION => Ok(()),
         _ => Err(format!(
@@ -145,9 +146,10 @@ mod tests {
 
     #[test]
     fn newer_reports_are_refused_by_name() {
-        assert_eq!((check_hello(&hello("a")), check_hello("0")), (Ok(()), Ok(())));
-        let refused = check_hello(&format!("{} activator-7", REPORT_VERSION + 1)).unwrap_err();
+        let check = |hello: &str| check_hello(Some(hello.as_bytes()));
+        assert_eq!((check(&hello("a")), check("0"), check_hello(None)), (Ok(()), Ok(()), Ok(())));
+        let refused = check(&format!("{} activator-7", REPORT_VERSION + 1)).unwrap_err();
         assert!(refused.contains("activator-7") && refused.contains("version 2"), "{refused}");
-        assert!(check_hello("").is_err());
+        assert!(check("").is_err() && check_hello(Some(b"\xff")).is_err());
     }
 }

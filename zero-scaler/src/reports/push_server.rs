@@ -17,7 +17,7 @@ use autoscaler::stats::{ActivatorReport, ReportStream, check_hello};
 use axum::Router;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use component_base::auth::TokenGuard;
@@ -91,8 +91,7 @@ async fn upgrade<S: ScaleAccess, W: WorkloadsAtZero>(
         tracing::warn!(%rejection, "push connection rejected");
         return (rejection.status(), format!("{rejection}\n")).into_response();
     }
-    let hello = headers.get(REPORTER_HEADER).map_or("0", |hello| hello.to_str().unwrap_or_default());
-    if let Err(refusal) = check_hello(hello) {
+    if let Err(refusal) = check_hello(headers.get(REPORTER_HEADER).map(HeaderValue::as_bytes)) {
         server.metrics.push_connections_refused.inc();
         tracing::error!(%refusal, "reports of an activator refused");
         return (StatusCode::UPGRADE_REQUIRED, format!("{refusal}\n")).into_response();
