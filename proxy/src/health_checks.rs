@@ -16,8 +16,14 @@ pub const WELL_KNOWN: &str = "kube-probe/,Envoy/HC,GoogleHC/,ELB-HealthChecker/,
     Consul Health Check,Mozilla/5.0 (compatible;Cloudflare-Healthchecks/,\
     Mozilla/5.0 (compatible; Cloudflare-Healthchecks/,Mozilla/5.0 (compatible; Cloudflare-Traffic-Manager/";
 
-/// Places of a pod for requests that do not count; as many as its limit, if that is higher.
-pub const UNCOUNTED_PLACES: usize = 4;
+/// Least number of places of a pod for requests that do not count.
+const UNCOUNTED_PLACES: usize = 4;
+
+/// Places of a pod for requests that do not count: as many as it serves at a time, but at least
+/// four.
+pub fn uncounted_places(limit: Option<usize>) -> usize {
+    limit.map_or(usize::MAX, |limit| limit.max(UNCOUNTED_PLACES))
+}
 
 /// A set of User-Agent prefixes.
 #[derive(Clone, Debug)]

@@ -18,7 +18,7 @@ use std::time::Duration;
 use arc_swap::Guard;
 use autoscaler::Key;
 use autoscaler::routing::slot_lending::SlotMessage;
-use proxy::health_checks::UNCOUNTED_PLACES;
+use proxy::health_checks::uncounted_places;
 use proxy::timeouts::request_timer::RequestTimer;
 use tokio::time::Instant;
 
@@ -202,10 +202,8 @@ impl WorkloadThrottler {
     /// # Errors
     /// When each pod has as many of these as it may; the request counts like any other then.
     pub fn enter_uncounted(&self) -> Result<Option<UncountedOnPod>, NoPlace> {
-        let places = match self.settings().container_concurrency {
-            0 => usize::MAX,
-            limit => UNCOUNTED_PLACES.max(limit as usize),
-        };
+        let limit = self.settings().container_concurrency as usize;
+        let places = uncounted_places(Some(limit).filter(|limit| *limit > 0));
         self.pods.queue().with_pods(|pods| {
             let entered = pods.usable().iter().find_map(|pod| pod.enter_uncounted(places));
             if entered.is_none() && pods.has_usable() { Err(NoPlace) } else { Ok(entered) }

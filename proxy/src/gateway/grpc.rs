@@ -7,6 +7,7 @@ mod call_failure;
 mod call_stream;
 mod call_timeout;
 
+pub(crate) use call_failure::GRPC_STATUS;
 pub use call_failure::{Call, CallFailure};
 pub use call_stream::CallStream;
 pub use call_timeout::{DeadlineExceeded, call_deadline, reduce_timeout};

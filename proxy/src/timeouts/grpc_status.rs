@@ -5,9 +5,9 @@
 //! content type is not: no other protocol has this field.
 
 use http::HeaderMap;
-use http::header::{HeaderName, HeaderValue};
+use http::header::HeaderValue;
 
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+use crate::gateway::grpc::GRPC_STATUS;
 
 /// Whether the trailers, or the head of a response without a body, have the status of a call that
 /// failed in the server. Other failures are the caller's, as those with an HTTP status of 4xx.

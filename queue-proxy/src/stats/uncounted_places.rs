@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use autoscaler::routing::breaker::ConcurrencyLimit;
-use proxy::health_checks::UNCOUNTED_PLACES;
+use proxy::health_checks::uncounted_places;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places of the pod.
@@ -28,12 +28,13 @@ pub(crate) struct UncountedRequest {
 // === impl UncountedPlaces ===
 
 impl UncountedPlaces {
-    /// As many as the app serves at a time, but at least [`UNCOUNTED_PLACES`].
+    /// The [`uncounted_places`] of an app with this limit.
     pub(crate) fn new(limit: ConcurrencyLimit) -> Self {
-        let places = match limit {
-            ConcurrencyLimit::Unlimited => Semaphore::MAX_PERMITS,
-            ConcurrencyLimit::AtMost(limit) => limit.clamp(UNCOUNTED_PLACES, Semaphore::MAX_PERMITS),
+        let limit = match limit {
+            ConcurrencyLimit::Unlimited => None,
+            ConcurrencyLimit::AtMost(limit) => Some(limit),
         };
+        let places = uncounted_places(limit).min(Semaphore::MAX_PERMITS);
         Self { free: Arc::new(Semaphore::new(places)), running: Arc::default() }
     }
 
