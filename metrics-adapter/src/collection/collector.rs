@@ -190,6 +190,17 @@ impl Collector {
     }
 }
 
+#[cfg(test)]
+impl Collector {
+    /// The connection of the only activator, which reported just now.
+    pub(crate) fn reporting_activator(self: &Arc<Self>) -> ConnectedActivator {
+        self.list_activators([("a".to_owned(), true)]);
+        let mut activator = self.activator_connected();
+        activator.frame(&tests::beat("a", 1), true);
+        activator
+    }
+}
+
 // === impl Entry ===
 
 impl Entry {
@@ -291,7 +302,7 @@ mod tests {
     }
 
     /// A beat of an activator.
-    fn beat(name: &str, sequence: u64) -> ActivatorReport {
+    pub(super) fn beat(name: &str, sequence: u64) -> ActivatorReport {
         ActivatorReport { activator: name.to_owned(), sequence, is_beat: true, ..ActivatorReport::default() }
     }
 

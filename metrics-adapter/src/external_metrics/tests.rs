@@ -8,8 +8,8 @@ use arc_swap::ArcSwap;
 use autoscaler::api::{OwnershipRank, PodAutoscaler};
 use autoscaler::scaling::decider::Decider;
 use autoscaler::settings::AutoscalerConfig;
+use autoscaler::stats::Stat;
 use autoscaler::stats::collection::{ScrapeResult, WindowAverages};
-use autoscaler::stats::{ActivatorReport, Stat};
 use component_base::auth::{Access, ReviewError, Reviewer, User};
 use fake_api::FakeApi;
 use futures::future::BoxFuture;
@@ -406,15 +406,7 @@ async fn workload_without_pods_is_zero_when_an_activator_is_connected() {
     assert!(body["message"].as_str().unwrap().contains("no activator is connected"), "{body}");
 
     let collector = &fixture.values.collector;
-    collector.list_activators([("a".to_owned(), true)]);
-    let mut activator = collector.activator_connected();
-    let beat = ActivatorReport {
-        activator: "a".to_owned(),
-        sequence: 1,
-        is_beat: true,
-        ..ActivatorReport::default()
-    };
-    activator.frame(&beat, true);
+    let _activator = collector.reporting_activator();
     collector.record_scrape(&workload().key, collector.clock().now(), &ScrapeResult::NoPods);
     for metric in ["concurrency", "requests-per-second", "desired-replicas"] {
         let (status, body) = fixture.metric(metric).await;

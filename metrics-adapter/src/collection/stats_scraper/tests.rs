@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::scaling::metric_target::MetricTarget;
 use autoscaler::settings::{AutoscalerConfig, LatencyObjective, LearnTarget, Settings, SidecarMode};
-use autoscaler::stats::{ActivatorReport, PodStat};
+use autoscaler::stats::PodStat;
 use kube::runtime::watcher::Event;
 use learning::WorkloadLearning;
 
 use super::*;
-use crate::collection::collector::ConnectedActivator;
 
 const OBJECTIVE: Duration = Duration::from_millis(200);
 
@@ -321,20 +320,6 @@ fn plain(bypassed: bool) -> Workload {
     Workload { sidecar: SidecarMode::None, bypassed, ..Workload::sample("web") }
 }
 
-/// The only activator, which reported just now.
-fn reporting(collector: &Arc<Collector>) -> ConnectedActivator {
-    collector.list_activators([("a".to_owned(), true)]);
-    let mut activator = collector.activator_connected();
-    let beat = ActivatorReport {
-        activator: "a".to_owned(),
-        sequence: 1,
-        is_beat: true,
-        ..ActivatorReport::default()
-    };
-    activator.frame(&beat, true);
-    activator
-}
-
 #[tokio::test]
 async fn pods_without_sidecar_are_idle_only_while_all_activators_report() {
     let (scraper, workload) = (plain_pod().await, plain(false));
@@ -349,7 +334,7 @@ async fn pods_without_sidecar_are_idle_only_while_all_activators_report() {
         || scraper.collector.averages(key, MetricName::Concurrency).map(|averages| averages.stable);
     round(0).await;
     assert_eq!((averages(), scraper.collector.idle_since(key)), (None, None), "no data, which is not zero");
-    let activator = reporting(&scraper.collector);
+    let activator = scraper.collector.reporting_activator();
     round(0).await;
     assert_eq!(averages(), Some(0.0));
     assert!(scraper.collector.idle_since(key).is_some());
@@ -363,7 +348,7 @@ async fn pods_without_sidecar_are_idle_only_while_all_activators_report() {
 async fn load_of_pods_without_sidecar_is_what_activators_report() {
     let (scraper, workload) = (plain_pod().await, plain(false));
     scraper.collector.create_or_update(&workload.key, workload.windows);
-    let _activator = reporting(&scraper.collector);
+    let _activator = scraper.collector.reporting_activator();
     let now = scraper.collector.clock().now();
     scraper.scrape_and_record(&workload, now, RoundResult::default()).await;
     let timestamp = i64::try_from(now.as_secs()).unwrap();
@@ -395,7 +380,7 @@ async fn learner_gets_what_activators_report_of_pods_without_sidecar() {
     };
     round(1000).await;
     assert!(scraper.observations.take(key).is_empty(), "a gap while no activator is connected");
-    let _activator = reporting(&scraper.collector);
+    let _activator = scraper.collector.reporting_activator();
     round(1001).await;
     // Of two activators.
     report(1001, 0);
