@@ -28,6 +28,7 @@ pub use no_wake::NoWakeSpec;
 pub use ownership_rank::OwnershipRank;
 pub use pod_autoscaler::{
     PodAutoscaler, PodAutoscalerSpec, PodAutoscalerStatus, Route, ScaleTargetRef, Scaler, WorkloadPhase,
+    group_of,
 };
 pub use savings_status::SavingsStatus;
 pub use schedule_status::ScheduleStatus;

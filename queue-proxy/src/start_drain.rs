@@ -1,8 +1,8 @@
 //! The subcommand `start-drain`: begins the drain of the sidecar in the same pod.
 //!
 //! The preStop hook of the sidecar's container executes it, because the image has no other program.
-//! It connects over loopback, which no other pod can, and sends the pod's UID, which nothing knows
-//! that the app calls for a client.
+//! It connects over loopback, which no other pod can, and sends the pod's UID, which no request has
+//! that the app sends for a client.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;

@@ -140,13 +140,18 @@ pub struct ScaleTargetRef {
 impl ScaleTargetRef {
     /// The API group; empty for the core group.
     pub fn group(&self) -> &str {
-        self.api_version.split_once('/').map_or("", |(group, _)| group)
+        group_of(&self.api_version)
     }
 
     /// Whether both name one object: the HPA controller ignores the version as well.
     pub fn is_same_object(&self, other: &Self) -> bool {
         (self.group(), &self.kind, &self.name) == (other.group(), &other.kind, &other.name)
     }
+}
+
+/// The API group of `group/version`; empty for the core group.
+pub fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// Writer of replica counts above zero.

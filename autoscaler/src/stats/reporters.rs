@@ -57,7 +57,7 @@ pub struct SilentReporter {
     pub since: Instant,
 }
 
-/// What one receiver of reports misses, as it tells another one.
+/// What one receiver of reports misses, as it reports it to another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingReports {
@@ -140,7 +140,7 @@ impl Reporters {
             .map(|(name, _)| name.as_str())
     }
 
-    /// What another receiver has to know.
+    /// What another receiver needs.
     pub fn missing(&self, now: Instant) -> MissingReports {
         MissingReports {
             silent: self.silent(now).into_iter().map(|silent| silent.activator).collect(),

@@ -73,7 +73,7 @@ impl ApiResources {
     }
 
     /// Discovers a kind again at its next use: a version that was served may be gone.
-    pub fn forget(&self, api_version: &str, kind: &str) {
+    pub fn invalidate(&self, api_version: &str, kind: &str) {
         self.cache.lock().remove(&gvk(api_version, kind));
     }
 

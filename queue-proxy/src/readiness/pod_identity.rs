@@ -86,7 +86,7 @@ impl PodIdentity {
     }
 
     /// Whether the request with these headers is one of `queue-proxy start-drain` in this pod. Not
-    /// a browser, nor an app that sends what its clients want, knows the UID. Without a UID the
+    /// a browser, nor an app that sends what its clients want, has the UID. Without a UID the
     /// header must be there, which no page of another origin can send.
     pub(crate) fn may_start_drain(&self, headers: &HeaderMap) -> bool {
         let sent = headers.get(START_DRAIN_HEADER);

@@ -190,7 +190,7 @@ impl ScaleTargets {
     fn failed(&self, target: &ScaleTargetRef, error: kube::Error) -> ScaleError {
         let error = ScaleError::of(target, error);
         if matches!(error, ScaleError::NotFound(_)) {
-            self.resources.forget(&target.api_version, &target.kind);
+            self.resources.invalidate(&target.api_version, &target.kind);
         }
         error
     }

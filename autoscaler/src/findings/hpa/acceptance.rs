@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use super::advice::behavior_advice;
 use super::annotations::{HpaAnnotations, rouse_annotations};
 use super::metric_source::{HpaMetricSource, rouse_metrics};
-use crate::api::{PodAutoscalerSpec, ScaleTargetRef, Scaler};
+use crate::api::{PodAutoscalerSpec, ScaleTargetRef, Scaler, group_of};
 use crate::contract::{METRIC, SERVICE};
 use crate::findings::Problem;
 use crate::findings::annotations::{AnnotatedObject, without_effect};
@@ -115,8 +115,8 @@ pub fn deletion_of(other: &HorizontalPodAutoscaler) -> String {
 
 /// Versions of one group may differ.
 fn is_same_object(a: &CrossVersionObjectReference, b: &CrossVersionObjectReference) -> bool {
-    fn group(object: &CrossVersionObjectReference) -> Option<&str> {
-        object.api_version.as_deref()?.split_once('/').map(|(group, _)| group)
+    fn group(object: &CrossVersionObjectReference) -> &str {
+        group_of(object.api_version.as_deref().unwrap_or_default())
     }
     a.kind == b.kind && a.name == b.name && group(a) == group(b)
 }

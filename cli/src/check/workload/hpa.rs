@@ -3,7 +3,7 @@
 pub(super) mod unmanaged;
 
 use autoscaler::api::Scaler;
-use autoscaler::findings::hpa::{HpaAcceptance, accept, deletion_of};
+use autoscaler::findings::hpa::{HpaAcceptance, accept, deletion_of, is_metric_failure};
 use autoscaler::findings::reasons::{CheckReason, Reason, description};
 use autoscaler::settings::AutoscalerConfig;
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition};
@@ -65,8 +65,8 @@ fn not_followed(workload: &WorkloadObjects) -> Option<Finding> {
 
 /// A problem of the HPA controller with a metric. An HPA at zero is parked and reads none.
 fn without_metric(workload: &WorkloadObjects, hpa: &HorizontalPodAutoscaler) -> Option<Finding> {
-    let failing = condition(hpa, "ScalingActive")?;
-    let reason = failing.reason.as_deref().filter(|reason| *reason != "ScalingDisabled")?;
+    let failing = condition(hpa, "ScalingActive").filter(|condition| is_metric_failure(condition))?;
+    let reason = failing.reason.as_deref()?;
     let is_external = reason == Reason::FailedGetExternalMetric.as_str();
     let since = failing.last_transition_time.as_ref().map(|time| time.0.as_second());
     let is_new = since.is_some_and(|since| workload.shared.now.as_second().saturating_sub(since) < TRANSIENT);

@@ -259,9 +259,8 @@ fn mode(observed: &ObservedWorkload, wanted: Option<u32>, excess: Option<i32>) -
 }
 
 fn without_scale(observed: &ObservedWorkload, before: Option<ActiveCondition>) -> Plan {
-    let position = SequencePosition { wanted: None, ..NO_CHANGE };
     let activation = compute_active_condition(None, observed.ready, min_ready(observed), before);
-    plan(observed, position, activation)
+    plan(observed, NO_CHANGE, activation)
 }
 
 fn paused(observed: &ObservedWorkload) -> Plan {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::api::{PodAutoscaler, Scaler};
+use autoscaler::api::{PodAutoscaler, Scaler, group_of};
 use autoscaler::findings::Problem;
 use autoscaler::findings::hpa::deletion_of;
 use kube::ResourceExt;
@@ -73,8 +73,7 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<Rival
     let hpas = context.cache.hpas_of_target(&key.namespace, &target.kind, &target.name);
     let is_rival = |hpa: &k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler| {
         let version = hpa.spec.scale_target_ref.api_version.as_deref().unwrap_or_default();
-        hpa.metadata.deletion_timestamp.is_none()
-            && version.split_once('/').map_or("", |(group, _)| group) == target.group()
+        hpa.metadata.deletion_timestamp.is_none() && group_of(version) == target.group()
     };
     let (_, hpa) = hpas.into_iter().find(|(_, hpa)| is_rival(hpa))?;
     Some(Rival::Hpa { name: hpa.name_any(), deletion: deletion_of(&hpa) })
