@@ -19,9 +19,10 @@ const LOAD: Duration = Duration::from_secs(20);
 const STARTED: Duration = Duration::from_secs(180);
 /// Beginning and end of the load in which fewer requests wait.
 const MARGIN_MS: f64 = 2_000.0;
-/// The bound that `activator/tests/shared_slots.rs` has for a pod that is idle while a request
-/// waits.
-const IDLE_MS: f64 = 20.0;
+/// A fifth of a request: half of the pods get their next request before, unless slots are not lent.
+const USUALLY_IDLE_MS: f64 = 20.0;
+/// A lost slot is idle until the end. A stall of the machine is shorter.
+const LONGEST_IDLE_MS: f64 = 2_000.0;
 
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
@@ -61,6 +62,7 @@ async fn no_plain_pod_gets_two_requests_or_is_idle_while_one_waits() -> Result<(
         "{} requests; a pod was idle before one for {p50:.1} ms (p50), {p99:.1} ms (p99), {max:.1} ms",
         idle.len()
     );
-    ensure!(p99 <= IDLE_MS, "pods were idle for {p99:.1} ms (p99) while requests waited");
+    ensure!(p50 <= USUALLY_IDLE_MS, "pods were idle for {p50:.1} ms (p50) while requests waited");
+    ensure!(max <= LONGEST_IDLE_MS, "a pod was idle for {max:.1} ms while requests waited");
     namespace.end().await
 }
