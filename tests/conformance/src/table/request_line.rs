@@ -45,6 +45,12 @@ fn methods() -> Vec<Case> {
         case("a method beyond ASCII is malformed", "RFC 9110, 5.6.2")
             .sends(b"G\xc3\x89T / HTTP/1.1\r\nHost: a\r\n\r\n")
             .is_rejected_by_parser(400),
+        case("version 1 of the PROXY protocol is rejected", "haproxy's proxy-protocol.txt, 2.1")
+            .sends("PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .is_rejected_by_parser(400),
+        case("version 2 of the PROXY protocol is rejected", "haproxy's proxy-protocol.txt, 2.2")
+            .sends(b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .is_rejected_by_parser(400),
         case("a request without a method is malformed", "RFC 9112, 3")
             .sends(" / HTTP/1.1\r\nHost: a\r\n\r\n")
             .is_rejected_by_parser(400),
