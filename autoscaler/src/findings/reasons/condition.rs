@@ -296,7 +296,7 @@ reasons! {
         "add a policy of type Pods, or use minReplicas: 1 and scale-to-zero";
     BehaviorMissing: "PodAutoscaler/HPAAccepted, event on HPA",
         "Without spec.behavior the HPA waits 5 minutes before it scales down.",
-        "set behavior as in the example of the README";
+        "set behavior as in the example of getting-started.md";
     ToleranceNotZero: "PodAutoscaler/HPAAccepted, event on HPA",
         "The HPA ignores changes within its tolerance.",
         "set tolerance: \"0\" (Kubernetes 1.35 and later)";
