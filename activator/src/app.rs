@@ -38,6 +38,7 @@ use crate::metrics::traces::TraceMetrics;
 use crate::metrics::{self, Metrics};
 use crate::pods::forwarder::Forwarder;
 use crate::queue::context::ThrottlerContext;
+use crate::reports::carried_publication::CarriedPublication;
 use crate::reports::concurrency_reporter::ConcurrencyReporter;
 use crate::reports::stat_reporter::{Addresses, StatReporter};
 use crate::requests::at_zero::waiting_page::{WaitingPage, template_file};
@@ -69,6 +70,8 @@ pub struct Sources {
     pub zero_scalers: Addresses,
     /// API resources for the fallback waker; `None` disables it.
     pub fallback_waker: Option<ApiResources>,
+    /// Publishes the workloads with requests that cannot be reported; `None` disables it.
+    pub publication: Option<CarriedPublication>,
     /// Receives the namespaces of which `changes` must have the unlabelled pods as well.
     pub namespaces: watch::Sender<Namespaces>,
     /// Other activators; `None` uses the slots of all pods, as the only activator.
@@ -130,6 +133,7 @@ fn follow_file(path: &std::path::Path, readiness: &Readiness) -> anyhow::Result<
         adapters: file.adapters,
         zero_scalers: file.zero_scalers,
         fallback_waker: None,
+        publication: None,
         namespaces: watch::Sender::default(),
         slot_exchange: None,
     })
@@ -186,7 +190,8 @@ async fn watch_cluster(
         changes,
         adapters: peers("metrics-adapter", STATS_PORT_NAME),
         zero_scalers: peers("zero-scaler", STATS_PORT_NAME),
-        fallback_waker: Some(ApiResources::new(client.clone())),
+        publication: Some(CarriedPublication::new(&client, &args.system_namespace, &args.pod_name)),
+        fallback_waker: Some(ApiResources::new(client)),
         namespaces,
         slot_exchange,
     })
@@ -283,10 +288,12 @@ impl App {
         let (peers, exchange) = slot_exchange::exchange(sources.slot_exchange, metrics.slot_exchange.clone());
         let (queries, stranded) = mpsc::channel(1);
         let waker = self.run_fallback_waker(sources.fallback_waker, sources.zero_scalers.clone(), queries);
+        let receivers = [sources.adapters.clone(), sources.zero_scalers.clone()];
         let work = async {
             tokio::join!(
                 throttler.run(sources.changes, peers, stranded),
                 waker,
+                self.publish_carried(sources.publication, receivers),
                 exchange,
                 self.throttlers.reporter.run(),
                 self.outlet.run(sources.adapters, sources.zero_scalers),
@@ -317,6 +324,12 @@ impl App {
         let metrics = self.throttlers.metrics.fallback_waker.clone();
         let waker = FallbackWaker::new(resources, self.limits.fallback_wake_after, metrics);
         waker.run(|| self.outlet.reaches_any(&zero_scalers.borrow()), queries).await;
+    }
+
+    async fn publish_carried(&self, publication: Option<CarriedPublication>, receivers: [Addresses; 2]) {
+        let Some(publication) = publication else { return };
+        let is_reported = || receivers.iter().all(|addresses| self.outlet.reaches_all(&addresses.borrow()));
+        publication.run(is_reported, || self.throttlers.reporter.carried()).await;
     }
 
     async fn drain(&self, readiness: &Readiness, close: &CancellationToken, connections: &TaskTracker) {

@@ -6,7 +6,7 @@
 //! at zero with held requests, and writes `/scale` from 0 to 1. The HPA, which is no longer
 //! disabled then, does the rest; without an HPA the workload stays at one pod.
 //!
-//! This is the only write of an activator. It needs the ClusterRole
+//! This is the only write of an activator outside of its namespace. It needs the ClusterRole
 //! `rouse-activator-fallback-waker`, is limited to workloads with a `wakeTarget` in their
 //! ServerlessService, is conditional on the resource version that was read, and is not repeated
 //! within a minute. Several activators may try at once: one write succeeds. An HPA with

@@ -106,6 +106,11 @@ pub const STATS_PORT_NAME: &str = "stats";
 pub const PUSH_PATH: &str = "/push";
 /// Request header of [`PUSH_PATH`]: the version of the reports and the activator's name.
 pub const REPORTER_HEADER: &str = "rouse-reporter";
+/// Annotation on the Lease of an activator's name: the workloads that it carries requests of and
+/// cannot report, as [`CarriedWorkloads`](crate::stats::CarriedWorkloads).
+pub const CARRIED_WORKLOADS: &str = "autoscaling.rouse.dev/carried-workloads";
+/// Label selector of such Leases.
+pub const ACTIVATOR_LEASES: &str = "app.kubernetes.io/name=activator";
 /// Path of the decision stream (websocket) of metrics-adapter.
 pub const DECISIONS_PATH: &str = "/decisions";
 /// Path prefix on [`STATS_PORT`] of the leading metrics-adapter, for queries that other replicas

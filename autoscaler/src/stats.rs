@@ -5,9 +5,11 @@
 //! zero-scaler. Both count with [`RequestStats`]. For a learned target they also count how requests
 //! end, with [`RequestProgress`] and [`EndedRequests`]: the queue-proxy of its app, the activator
 //! of pods without a sidecar. The metrics-adapter adds the stats to a [`collection`] per workload.
-//! Both receivers check with [`reporters`] that no activator is missing.
+//! Both receivers check with [`reporters`] that no activator is missing; one that cannot report
+//! publishes its [`CarriedWorkloads`].
 
 mod app_stat;
+mod carried_workloads;
 pub mod collection;
 pub mod datagram;
 mod ended_requests;
@@ -21,6 +23,7 @@ mod stat;
 pub mod window;
 
 pub use app_stat::AppStat;
+pub use carried_workloads::CarriedWorkloads;
 pub use ended_requests::{EndedRequests, RequestEnd};
 pub use plausible::is_plausible;
 pub use report_stream::{REPORT_VERSION, ReportStream, StreamState, check_hello, hello};

@@ -79,6 +79,7 @@ fn beat(activator: &str, sequence: u64) -> Message {
 async fn workload_is_not_idle_while_one_of_two_connected_activators_is_silent() {
     let adapter = Adapter::start(Setup::alone().await);
     adapter.collector.list_activators(["one", "other"].map(|name| (name.to_owned(), true)));
+    adapter.collector.publish_carried([].into());
     let (mut one, mut other) = (adapter.connect("/push").await, adapter.connect("/push").await);
     let mut tick = tokio::time::interval(Duration::from_millis(200));
     let mut sequence = 0;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use autoscaler::contract::{STATS_AUDIENCE, STATS_PORT_NAME};
 use autoscaler::settings::AutoscalerConfig;
-use autoscaler::stats::reporters::{BEAT, LOST_AFTER};
+use autoscaler::stats::reporters::LOST_AFTER;
 use component_base::auth::{KubernetesReviewer, ProjectedToken, TokenGuard};
 use component_base::kubernetes::lease::{Leadership, Lease};
 use component_base::readiness::Readiness;
@@ -31,7 +31,7 @@ use crate::cache::watches;
 use crate::cache::work_queue::WorkQueues;
 use crate::clock::Clock;
 use crate::controllers::context::{Clients, Context, Reports, Routing, Scaling};
-use crate::controllers::{hpa, orphans, pod_autoscaler, reconciler, serverless_service};
+use crate::controllers::{hpa, orphans, pod_autoscaler, reconciler, serverless_service, silent_activators};
 use crate::kubernetes::cluster_settings::ClusterSettings;
 use crate::kubernetes::events::{self, Events};
 use crate::kubernetes::namespace_teardown;
@@ -130,7 +130,7 @@ pub fn controllers(
     let (context, config) = context(args, interfaces, leadership, metrics, readiness, tasks);
     tasks.spawn(follow_settings(args, &context, config, leadership, readiness));
     tasks.spawn(follow_namespace(args, &context));
-    tasks.spawn(follow_reports(context.clone()));
+    silent_activators::follow(&context, &args.system_namespace, tasks);
     reconcilers(&context, readiness, leadership, tasks);
     context
 }
@@ -270,23 +270,6 @@ fn follow_namespace(args: &Args, context: &Arc<Context>) -> impl Future<Output =
         shared.queues.enqueue_everything(&shared.cache);
     };
     namespace_teardown::follow(context.clients.urgent.clone(), args.system_namespace.clone(), on_deletion)
-}
-
-/// Reconciles when activators become silent or report again: no other event triggers it.
-async fn follow_reports(context: Arc<Context>) {
-    let Context { cache, queues, routing, scaling, .. } = context.as_ref();
-    loop {
-        let adapters = scaling.decisions.missing_reports();
-        let changes = routing.activators.update_reports(adapters, context.clock.now());
-        context.metrics.silent_activators.set(changes.number as i64);
-        if changes.silent {
-            queues.autoscalers.enqueue_all(&cache.autoscalers);
-        }
-        if changes.cut_off {
-            queues.serverless_services.enqueue_all(&cache.serverless_services);
-        }
-        tokio::time::sleep(BEAT).await;
-    }
 }
 
 fn follow_adapters(args: &Args, context: &Context, tasks: &mut JoinSet<()>) {

@@ -7,3 +7,4 @@ pub mod ownership;
 pub mod pod_autoscaler;
 pub mod reconciler;
 pub mod serverless_service;
+pub mod silent_activators;

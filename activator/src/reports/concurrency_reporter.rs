@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::stats::{ActivatorReport, PodStat, SlowWake, Stat, StatMessage, WakeReport};
+use autoscaler::stats::{
+    ActivatorReport, CarriedWorkloads, PodStat, SlowWake, Stat, StatMessage, WakeReport,
+};
 use component_base::clock;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -85,6 +87,13 @@ impl ConcurrencyReporter {
             self.bursts.add(counter, now);
         }
         CountedRequest::new(counter.clone())
+    }
+
+    /// The workloads with requests that have not ended.
+    pub fn carried(&self) -> CarriedWorkloads {
+        let reported = self.reported.lock();
+        let carried = reported.values().filter(|counter| counter.in_flight() > 0);
+        CarriedWorkloads::new(carried.map(|counter| counter.key().clone()))
     }
 
     /// Adds a slow wake to the next report.

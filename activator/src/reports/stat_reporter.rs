@@ -83,8 +83,16 @@ impl StatReporter {
 
     /// Whether one of these receivers is connected.
     pub fn reaches_any(&self, receivers: &BTreeSet<SocketAddr>) -> bool {
-        let outboxes = self.lock();
-        receivers.iter().any(|address| outboxes.get(address).is_some_and(|outbox| outbox.is_connected()))
+        receivers.iter().any(|address| self.reaches(address))
+    }
+
+    /// Whether all of these receivers are connected.
+    pub fn reaches_all(&self, receivers: &BTreeSet<SocketAddr>) -> bool {
+        receivers.iter().all(|address| self.reaches(address))
+    }
+
+    fn reaches(&self, receiver: &SocketAddr) -> bool {
+        self.lock().get(receiver).is_some_and(|outbox| outbox.is_connected())
     }
 
     /// Keeps a connection to every address of both Services, until dropped.

@@ -127,6 +127,7 @@ impl Harness {
             adapters,
             zero_scalers,
             fallback_waker,
+            publication: None,
             namespaces: watch::Sender::default(),
             slot_exchange,
         };

@@ -11,6 +11,9 @@
 //! | in no slice | no: Kubernetes removes a pod from them when its process has ended |
 //! | ready, and [cut off](Reporters::cut_off) | for the time of a drain, outside the endpoints |
 //!
+//! One that is due no more may still carry long requests. It publishes their workloads through the
+//! API server ([`CarriedWorkloads`]), and of those nothing is complete.
+//!
 //! What surprises: with no reporter that is due, nothing is complete. The sum of no reports is not
 //! zero.
 
@@ -18,6 +21,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+use super::carried_workloads::CarriedWorkloads;
+use crate::contract::key::Key;
 
 /// Time between two reports of an activator.
 pub const BEAT: Duration = Duration::from_secs(1);
@@ -28,10 +34,20 @@ pub const LOST_AFTER: Duration = Duration::from_millis(3500);
 const LATE: Duration = Duration::from_millis(2500);
 /// Longest drain of an activator: its `terminationGracePeriodSeconds`.
 pub const DRAIN: Duration = Duration::from_secs(120);
+/// Time after which an activator that cannot report publishes what it carries. Longer than the loss
+/// of a node takes, and much shorter than the time for which it is due.
+pub const PUBLISH_AFTER: Duration = Duration::from_secs(60);
+
+/// What activators published, by the names of their pods.
+pub type PublishedWorkloads = BTreeMap<String, CarriedWorkloads>;
 
 /// The activators of an installation.
 #[derive(Debug, Default)]
-pub struct Reporters(BTreeMap<String, Reporter>);
+pub struct Reporters {
+    activators: BTreeMap<String, Reporter>,
+    /// `None` until it was read for the first time.
+    published: Option<PublishedWorkloads>,
+}
 
 #[derive(Debug)]
 struct Reporter {
@@ -72,12 +88,12 @@ pub struct MissingReports {
 impl Reporters {
     /// Takes the names of all activators in the slices, and whether each is ready.
     pub fn list(&mut self, listed: impl IntoIterator<Item = (String, bool)>, now: Instant) {
-        let mut absent: Vec<String> = self.0.keys().cloned().collect();
+        let mut absent: Vec<String> = self.activators.keys().cloned().collect();
         // In the first list, an activator that is not ready may be draining; later it is starting.
-        let is_first = self.0.values().all(|reporter| reporter.listing == Listing::Absent);
+        let is_first = self.activators.values().all(|reporter| reporter.listing == Listing::Absent);
         for (name, is_ready) in listed {
             absent.retain(|other| *other != name);
-            let reporter = self.0.entry(name).or_insert_with(|| Reporter::new(now));
+            let reporter = self.activators.entry(name).or_insert_with(|| Reporter::new(now));
             reporter.listing = match reporter.listing {
                 _ if is_ready => Listing::Ready,
                 Listing::Absent if !is_first => Listing::Absent,
@@ -86,17 +102,36 @@ impl Reporters {
             };
         }
         for name in absent {
-            self.0.entry(name).and_modify(|reporter| reporter.listing = Listing::Absent);
+            self.activators.entry(name).and_modify(|reporter| reporter.listing = Listing::Absent);
         }
-        self.0.retain(|_, reporter| reporter.listing != Listing::Absent || reporter.reports.is_some());
+        self.activators
+            .retain(|_, reporter| reporter.listing != Listing::Absent || reporter.reports.is_some());
+    }
+
+    /// Takes what activators published. Returns the workloads that none of them carries any more.
+    pub fn publish(&mut self, published: PublishedWorkloads) -> CarriedWorkloads {
+        let before = self.published.replace(published).unwrap_or_default();
+        let is_all =
+            |published: &PublishedWorkloads| published.values().any(|it| *it == CarriedWorkloads::All);
+        if is_all(&before) && !self.published.as_ref().is_some_and(is_all) {
+            return CarriedWorkloads::All;
+        }
+        let listed = before.into_values().flat_map(CarriedWorkloads::into_listed);
+        CarriedWorkloads::Listed(listed.filter(|key| self.carrier(key).is_none()).collect())
+    }
+
+    /// The activator that published that it carries requests of this workload.
+    pub fn carrier(&self, key: &Key) -> Option<&str> {
+        let mut published = self.published.iter().flatten();
+        published.find(|(_, workloads)| workloads.contains(key)).map(|(activator, _)| activator.as_str())
     }
 
     /// An activator reported a whole second.
     pub fn reported(&mut self, name: &str, now: Instant) {
-        if !self.0.contains_key(name) {
-            self.0.insert(name.to_owned(), Reporter::new(now));
+        if !self.activators.contains_key(name) {
+            self.activators.insert(name.to_owned(), Reporter::new(now));
         }
-        if let Some(reporter) = self.0.get_mut(name) {
+        if let Some(reporter) = self.activators.get_mut(name) {
             let since = reporter.reports.filter(|_| !reporter.is_silent(now)).map_or(now, |(since, _)| since);
             reporter.reports = Some((since, now));
             reporter.silent_since = now;
@@ -105,7 +140,7 @@ impl Reporters {
 
     /// A report of an activator is missing, or its connection ended.
     pub fn interrupted(&mut self, name: &str) {
-        if let Some(reporter) = self.0.get_mut(name) {
+        if let Some(reporter) = self.activators.get_mut(name) {
             reporter.reports = None;
         }
     }
@@ -113,12 +148,17 @@ impl Reporters {
     /// Whether every activator that is due reported the last second, and there is one.
     pub fn are_complete(&self, now: Instant) -> bool {
         let mut due = self.due(now).peekable();
-        due.peek().is_some() && due.all(|(_, reporter)| !reporter.is_silent(now))
+        self.published.is_some() && due.peek().is_some() && due.all(|(_, reporter)| !reporter.is_silent(now))
     }
 
-    /// Whether an activator that is due did not report the last second.
-    pub fn is_any_silent(&self, now: Instant) -> bool {
-        self.due(now).any(|(_, reporter)| reporter.is_silent(now))
+    /// Whether all requests of this workload were reported in the last second.
+    pub fn are_complete_for(&self, key: &Key, now: Instant) -> bool {
+        self.are_complete(now) && self.carrier(key).is_none()
+    }
+
+    /// Whether an activator with requests of this workload may not have reported the last second.
+    pub fn is_any_silent_for(&self, key: &Key, now: Instant) -> bool {
+        self.due(now).any(|(_, reporter)| reporter.is_silent(now)) || self.carrier(key).is_some()
     }
 
     /// The activators that are due and silent, by name.
@@ -134,7 +174,7 @@ impl Reporters {
     /// drain. If no activator reports, all stay.
     pub fn cut_off(&self, now: Instant) -> impl Iterator<Item = &str> {
         let others_since = self.reporting_since(now);
-        self.0
+        self.activators
             .iter()
             .filter(move |(_, reporter)| reporter.is_cut_off_for(DRAIN, others_since, now))
             .map(|(name, _)| name.as_str())
@@ -150,7 +190,7 @@ impl Reporters {
 
     fn due(&self, now: Instant) -> impl Iterator<Item = (&String, &Reporter)> {
         let others_since = self.reporting_since(now);
-        self.0.iter().filter(move |(_, reporter)| match reporter.listing {
+        self.activators.iter().filter(move |(_, reporter)| match reporter.listing {
             Listing::Ready => !reporter.is_cut_off_for(2 * DRAIN, others_since, now),
             Listing::NotReadySince(since) => now.saturating_duration_since(since) <= DRAIN,
             Listing::Absent => false,
@@ -159,7 +199,7 @@ impl Reporters {
 
     /// Since when a ready activator reports without a gap.
     fn reporting_since(&self, now: Instant) -> Option<Instant> {
-        let ready = self.0.values().filter(|reporter| reporter.listing == Listing::Ready);
+        let ready = self.activators.values().filter(|reporter| reporter.listing == Listing::Ready);
         let reporting = ready.filter(|reporter| !reporter.is_silent(now));
         reporting.filter_map(|reporter| Some(reporter.reports?.0)).min()
     }
@@ -198,6 +238,7 @@ mod tests {
         fn new() -> Self {
             let start = tokio::time::Instant::now().into_std();
             let mut cluster = Self { reporters: Reporters::default(), start };
+            cluster.reporters.publish(PublishedWorkloads::new());
             cluster.list(0, &[("a", true), ("b", true)]);
             cluster
         }
@@ -300,6 +341,7 @@ mod tests {
         cluster.list(3, &[("a", true), ("b", true), ("c", true)]);
         assert!(!cluster.is_complete(3));
         let mut restarted = Cluster { reporters: Reporters::default(), ..cluster };
+        restarted.reporters.publish(PublishedWorkloads::new());
         restarted.list(3, &[("a", true), ("b", false)]);
         restarted.report(3..=3, &["a"]);
         assert!(!restarted.is_complete(3), "b may have been ready before this process started");
@@ -329,5 +371,40 @@ mod tests {
         assert_eq!(cluster.cut_off(10_120), [""; 0], "a drain counts from the first report of another");
         cluster.report(10_121..=10_121, &["a"]);
         assert_eq!(cluster.cut_off(10_121), ["b"]);
+    }
+
+    #[test]
+    fn workload_of_published_requests_is_incomplete_until_they_end() {
+        let mut cluster = Cluster::new();
+        let [web, api] = ["web", "api"].map(|name| Key::new("shop", name));
+        cluster.report(1..=300, &["a"]);
+        assert!(cluster.reporters.are_complete_for(&web, cluster.at(300)), "b is due no more");
+        let publish = |cluster: &mut Cluster, workloads: Option<&str>| {
+            let published = workloads.map(|text| ("b".to_owned(), CarriedWorkloads::parse(text)));
+            let released = cluster.reporters.publish(published.into_iter().collect());
+            let is_complete = [&web, &api].map(|key| {
+                let (reporters, now) = (&cluster.reporters, cluster.at(300));
+                assert_eq!(reporters.are_complete_for(key, now), !reporters.is_any_silent_for(key, now));
+                reporters.are_complete_for(key, now)
+            });
+            (released.to_string(), is_complete)
+        };
+        let expect = |released: &str, is_complete| (released.to_owned(), is_complete);
+        assert_eq!(publish(&mut cluster, Some("shop/web")), expect("", [false, true]));
+        assert_eq!(cluster.reporters.carrier(&web), Some("b"));
+        assert_eq!(publish(&mut cluster, Some("shop/web shop/api")), expect("", [false, false]));
+        assert_eq!(publish(&mut cluster, Some("shop/api")), expect("shop/web", [true, false]));
+        assert_eq!(publish(&mut cluster, Some("*")), expect("", [false, false]));
+        assert_eq!(publish(&mut cluster, None), expect("*", [true, true]));
+    }
+
+    #[test]
+    fn nothing_is_complete_before_published_requests_were_read() {
+        let mut cluster = Cluster::new();
+        cluster.reporters.published = None;
+        cluster.report(1..=2, &["a", "b"]);
+        assert!(!cluster.is_complete(2));
+        cluster.reporters.publish(PublishedWorkloads::new());
+        assert!(cluster.is_complete(2));
     }
 }

@@ -68,7 +68,7 @@ where
     let follow = async move {
         let events = watch_objects(api, config, errors);
         pin_mut!(events);
-        let mut slices = Slices::default();
+        let mut slices = ListedMembers::default();
         while let Some(event) =
             tokio::select! { event = events.next() => event, () = sender.closed() => None }
         {
@@ -98,63 +98,63 @@ fn publish<T: Ord + Debug>(sender: &watch::Sender<BTreeSet<T>>, members: BTreeSe
     });
 }
 
-/// The members of each slice, by the slice's name.
+/// What is read from each object, by the object's name.
 #[derive(Debug)]
-struct Slices<T> {
+pub(super) struct ListedMembers<T> {
     current: BTreeMap<String, BTreeSet<T>>,
     /// Filled during a new list, which replaces everything at its end.
     listing: BTreeMap<String, BTreeSet<T>>,
 }
 
-impl<T> Default for Slices<T> {
+impl<T> Default for ListedMembers<T> {
     fn default() -> Self {
         Self { current: BTreeMap::new(), listing: BTreeMap::new() }
     }
 }
 
-impl<T: Ord + Clone> Slices<T> {
+impl<T: Ord + Clone> ListedMembers<T> {
     /// Applies an event; true if the members may have changed.
-    fn apply(
+    pub(super) fn apply<K: Resource + Clone>(
         &mut self,
-        event: Event<Decoded<EndpointSlice>>,
-        members: impl Fn(&EndpointSlice) -> BTreeSet<T>,
+        event: Event<Decoded<K>>,
+        members: impl Fn(&K) -> BTreeSet<T>,
     ) -> bool {
         match event {
             Event::Init => self.listing.clear(),
-            Event::InitApply(slice) => {
-                let members = self.members_of(&slice, members);
-                self.listing.extend(members.map(|members| (slice.name_any(), members)));
+            Event::InitApply(object) => {
+                let members = self.members_of(&object, members);
+                self.listing.extend(members.map(|members| (object.name_any(), members)));
             }
             Event::InitDone => {
                 self.current = std::mem::take(&mut self.listing);
                 return true;
             }
-            Event::Apply(slice) => {
-                let members = self.members_of(&slice, members);
-                self.current.extend(members.map(|members| (slice.name_any(), members)));
+            Event::Apply(object) => {
+                let members = self.members_of(&object, members);
+                self.current.extend(members.map(|members| (object.name_any(), members)));
                 return true;
             }
-            Event::Delete(slice) => {
-                self.current.remove(&slice.name_any());
+            Event::Delete(object) => {
+                self.current.remove(&object.name_any());
                 return true;
             }
         }
         false
     }
 
-    /// The members of a slice; for an undecodable slice, those of its last decoded version.
-    fn members_of(
+    /// The members of an object; for an undecodable one, those of its last decoded version.
+    fn members_of<K: Resource + Clone>(
         &self,
-        slice: &Decoded<EndpointSlice>,
-        members: impl Fn(&EndpointSlice) -> BTreeSet<T>,
+        object: &Decoded<K>,
+        members: impl Fn(&K) -> BTreeSet<T>,
     ) -> Option<BTreeSet<T>> {
-        match &slice.0 {
-            Ok(slice) => Some(members(slice)),
-            Err(_) => self.current.get(&slice.name_any()).cloned(),
+        match &object.0 {
+            Ok(object) => Some(members(object)),
+            Err(_) => self.current.get(&object.name_any()).cloned(),
         }
     }
 
-    fn members(&self) -> BTreeSet<T> {
+    pub(super) fn members(&self) -> BTreeSet<T> {
         self.current.values().flatten().cloned().collect()
     }
 }
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn collects_ready_addresses_of_all_slices() {
-        let mut slices = Slices::default();
+        let mut slices = ListedMembers::default();
         slices.apply(Event::Apply(slice("a", Some(true), "10.0.0.1")), stats);
         slices.apply(Event::Apply(slice("b", None, "10.0.0.2")), stats);
         slices.apply(Event::Apply(slice("c", Some(false), "10.0.0.3")), stats);
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn new_list_replaces_all_slices() {
-        let mut slices = Slices::default();
+        let mut slices = ListedMembers::default();
         slices.apply(Event::Apply(slice("gone", None, "10.0.0.1")), stats);
         assert!(!slices.apply(Event::Init, stats));
         assert!(!slices.apply(Event::InitApply(slice("new", None, "10.0.0.2")), stats));
@@ -229,7 +229,8 @@ mod tests {
     fn undecodable_slice_keeps_its_addresses() {
         let bad =
             || serde_json::from_value(serde_json::json!({"metadata": {"name": "a"}, "ports": 5})).unwrap();
-        let (mut slices, kept) = (Slices::default(), BTreeSet::from(["10.0.0.1:8080".parse().unwrap()]));
+        let (mut slices, kept) =
+            (ListedMembers::default(), BTreeSet::from(["10.0.0.1:8080".parse().unwrap()]));
         slices.apply(Event::Apply(slice("a", None, "10.0.0.1")), stats);
         slices.apply(Event::Apply(bad()), stats);
         assert_eq!(slices.members(), kept);

@@ -8,9 +8,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::stats::reporters::BEAT;
+use autoscaler::contract::{ACTIVATOR_LEASES, CARRIED_WORKLOADS};
+use autoscaler::stats::CarriedWorkloads;
+use autoscaler::stats::reporters::{BEAT, PublishedWorkloads};
 use component_base::kubernetes::lease::Leadership;
-use component_base::kubernetes::{NamespaceWatches, watch_members};
+use component_base::kubernetes::{NamespaceWatches, watch_lease_annotation, watch_members};
 use component_base::readiness::Readiness;
 use component_base::threads;
 use kube::Client;
@@ -127,7 +129,16 @@ impl Context {
         tasks.spawn(pods.clone().watch(client.clone(), errors(), readiness.latch("pods")));
         let (activators, follow) = watch_members(client.clone(), namespace, ACTIVATOR_SERVICE, &errors());
         tasks.spawn(follow);
-        tasks.spawn(self.follow_activators(activators));
+        let (carried, follow) = watch_lease_annotation(
+            client.clone(),
+            namespace,
+            ACTIVATOR_LEASES,
+            CARRIED_WORKLOADS,
+            CarriedWorkloads::parse,
+            &errors(),
+        );
+        tasks.spawn(follow);
+        tasks.spawn(self.follow_activators(activators, carried));
         let (namespaces, follow) = namespaces_without_sidecar(workloads.clone());
         tasks.spawn(follow);
         let unlabelled = NamespaceWatches::new(client.clone(), namespaces, ReadyPods::unlabelled(), errors());
@@ -135,21 +146,27 @@ impl Context {
         stored_learning
     }
 
-    /// Passes the listed activators on, and which of them do not report.
+    /// Passes the listed activators on, which of them do not report, and what those carry.
     fn follow_activators(
         &self,
         mut listed: watch::Receiver<BTreeSet<(String, bool)>>,
+        mut carried: watch::Receiver<Option<PublishedWorkloads>>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let (collector, decisions) = (self.observed.collector.clone(), self.decided.decisions.clone());
         let gauge = self.metrics.pushes.silent.clone();
         async move {
             loop {
                 collector.list_activators(listed.borrow_and_update().iter().cloned());
+                carried.borrow_and_update().iter().cloned().for_each(|it| collector.publish_carried(it));
                 let missing = collector.missing_reports();
                 gauge.set(missing.silent.len() as i64);
                 decisions.set_missing_reports(missing);
-                // An error means a timeout. The sender lives as long as the watch.
-                let _ = tokio::time::timeout(BEAT, listed.changed()).await;
+                // An error means that a watch ended. It lives as long as its receiver.
+                tokio::select! {
+                    _ = listed.changed() => {}
+                    _ = carried.changed() => {}
+                    () = tokio::time::sleep(BEAT) => {}
+                }
             }
         }
     }

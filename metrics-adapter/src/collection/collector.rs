@@ -12,7 +12,7 @@ use std::time::Duration;
 use autoscaler::Key;
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::stats::collection::{Collection, ScrapeResult, WindowAverages, WindowSpec};
-use autoscaler::stats::reporters::{MissingReports, Reporters};
+use autoscaler::stats::reporters::{MissingReports, PublishedWorkloads, Reporters};
 use autoscaler::stats::{ActivatorReport, ReportStream, StatMessage, StreamState};
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
@@ -110,7 +110,7 @@ impl Collector {
     /// Records one scrape of a workload's pods, for the second `at`.
     pub fn record_scrape(&self, key: &Key, at: Duration, round: &ScrapeResult) {
         let Some(entry) = self.entry(key) else { return };
-        let reported = self.all_activators_report();
+        let reported = self.all_activators_report(key);
         let mut collection = entry.collection.lock();
         collection.record_scrape(at, round, reported);
         if let ScrapeResult::Complete { total, .. } = round {
@@ -139,7 +139,7 @@ impl Collector {
 
     /// Since when all pods and activators report the workload as idle.
     pub fn idle_since(&self, key: &Key) -> Option<Duration> {
-        let entry = self.entry(key).filter(|_| self.all_activators_report())?;
+        let entry = self.entry(key).filter(|_| self.all_activators_report(key))?;
         let now = self.clock.now();
         entry.collection.lock().idleness().since(now)
     }
@@ -155,14 +155,19 @@ impl Collector {
         self.reporters.lock().list(listed, Instant::now().into_std());
     }
 
-    /// Whether every activator that may carry requests reported the last second.
-    pub fn all_activators_report(&self) -> bool {
-        self.reporters.lock().are_complete(Instant::now().into_std())
+    /// Takes what activators that cannot report published.
+    pub fn publish_carried(&self, published: PublishedWorkloads) {
+        self.reporters.lock().publish(published);
     }
 
-    /// Whether an activator that may carry requests did not report the last second.
-    pub fn is_any_activator_silent(&self) -> bool {
-        self.reporters.lock().is_any_silent(Instant::now().into_std())
+    /// Whether every activator that may carry requests of this workload reported the last second.
+    pub fn all_activators_report(&self, key: &Key) -> bool {
+        self.reporters.lock().are_complete_for(key, Instant::now().into_std())
+    }
+
+    /// Whether an activator that may carry requests of this workload did not report the last second.
+    pub fn is_any_activator_silent(&self, key: &Key) -> bool {
+        self.reporters.lock().is_any_silent_for(key, Instant::now().into_std())
     }
 
     /// The activators whose reports are missing.
@@ -195,6 +200,7 @@ impl Collector {
     /// The connection of the only activator, which reported just now.
     pub(crate) fn reporting_activator(self: &Arc<Self>) -> ConnectedActivator {
         self.list_activators([("a".to_owned(), true)]);
+        self.publish_carried(PublishedWorkloads::new());
         let mut activator = self.activator_connected();
         activator.frame(&tests::beat("a", 1), true);
         activator
@@ -251,7 +257,7 @@ impl Drop for ConnectedActivator {
 #[cfg(test)]
 mod tests {
     use autoscaler::settings::Aggregation;
-    use autoscaler::stats::Stat;
+    use autoscaler::stats::{CarriedWorkloads, Stat};
 
     use super::*;
 
@@ -312,6 +318,7 @@ mod tests {
         let key = Key::new("shop", "web");
         collector.create_or_update(&key, windows());
         collector.list_activators([("a".to_owned(), true), ("b".to_owned(), true)]);
+        collector.publish_carried(PublishedWorkloads::new());
         let round = || collector.record_scrape(&key, collector.clock().now(), &ScrapeResult::NoPods);
         let [mut a, mut b] = [0; 2].map(|_| collector.activator_connected());
         a.frame(&beat("a", 1), true);
@@ -330,5 +337,27 @@ mod tests {
         drop(b);
         assert_eq!(collector.idle_since(&key), None, "it disconnected");
         assert_eq!(collector.missing_reports().silent, ["b"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn workload_that_activator_carries_and_cannot_report_is_not_idle() {
+        let collector = Arc::new(Collector::default());
+        let keys = ["web", "api"].map(|name| Key::new("shop", name));
+        keys.iter().for_each(|key| collector.create_or_update(key, windows()));
+        let _activator = collector.reporting_activator();
+        let idle = || {
+            keys.each_ref().map(|key| {
+                collector.record_scrape(key, collector.clock().now(), &ScrapeResult::NoPods);
+                let is_idle = collector.idle_since(key).is_some();
+                assert_eq!(is_idle, !collector.is_any_activator_silent(key));
+                is_idle
+            })
+        };
+        assert_eq!(idle(), [true, true]);
+        let carried = CarriedWorkloads::new([keys[0].clone()]);
+        collector.publish_carried([("b".to_owned(), carried)].into());
+        assert_eq!(idle(), [false, true]);
+        collector.publish_carried(PublishedWorkloads::new());
+        assert_eq!(idle(), [true, true]);
     }
 }

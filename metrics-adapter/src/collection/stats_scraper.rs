@@ -138,7 +138,7 @@ impl StatsScraper {
         let Some(ready) = self.pods.count_ready(&key.namespace, selector, *sidecar) else { return };
         let result = match ready {
             0 => ScrapeResult::NoPods,
-            _ if !self.collector.all_activators_report() => ScrapeResult::Incomplete,
+            _ if !self.collector.all_activators_report(key) => ScrapeResult::Incomplete,
             _ => ScrapeResult::Complete { total: Stat::default(), idle: true },
         };
         self.collector.record_scrape(key, due, &result);

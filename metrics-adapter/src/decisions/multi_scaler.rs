@@ -205,7 +205,7 @@ impl MultiScaler {
             (averages, entry.decider.decide(&spec, averages, ready, now))
         });
         // Without any activator, sidecars report all requests.
-        let is_partial = self.collector.is_any_activator_silent();
+        let is_partial = self.collector.is_any_activator_silent(key);
         let result = if is_partial { result.map(|result| result.without_all_reports(ready)) } else { result };
         let (panicking, at) = (entry.decider.is_panicking(), component_base::clock::unix_millis());
         let record = DecisionRecord {

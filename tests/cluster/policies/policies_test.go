@@ -47,8 +47,10 @@ type object map[string]any
 
 // request is one request to the API server, without what the policies do not read.
 type request struct {
-	user      string
-	groups    []string
+	user   string
+	groups []string
+	// pod is the one that the user's token is bound to.
+	pod       string
 	operation admission.Operation
 	dryRun    bool
 	before    object
@@ -160,6 +162,9 @@ func denial(t *testing.T, policy *admissionv1.ValidatingAdmissionPolicy, request
 	kind := schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Kind"}
 	resource := schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "kinds"}
 	info := &user.DefaultInfo{Name: request.user, Groups: request.groups}
+	if request.pod != "" {
+		info.Extra = map[string][]string{"authentication.kubernetes.io/pod-name": {request.pod}}
+	}
 	before, after := convert(request.before), convert(request.after)
 	attributes := admission.NewAttributesRecord(after, before, kind, "shop", "web", resource, "", request.operation, nil, request.dryRun, info)
 	versioned := &admission.VersionedAttributes{
@@ -262,6 +267,22 @@ func TestActivatorScalesFromZeroToOneOnly(t *testing.T) {
 	check(t, "activator-scale", true,
 		request{user: zeroScaler, operation: admission.Update, before: size(5), after: size(0)},
 		request{user: tenant, operation: admission.Update, before: size(1), after: size(9)})
+}
+
+func TestActivatorWritesTheLeaseOfItsOwnPodOnly(t *testing.T) {
+	// The API server leaves the name of requests for object "web" in them.
+	lease := object{"metadata": object{"name": "web"}}
+	writes := func(user, pod string) []request {
+		return []request{
+			{user: user, pod: pod, operation: admission.Create, after: lease},
+			{user: user, pod: pod, operation: admission.Update, before: lease, after: lease},
+			{user: user, pod: pod, operation: admission.Delete, before: lease}}
+	}
+	check(t, "activator-leases", true, writes(activator, "web")...)
+	check(t, "activator-leases", true, writes(zeroScaler, "another")...)
+	check(t, "activator-leases", true, writes(tenant, "")...)
+	check(t, "activator-leases", false, writes(activator, "another")...)
+	check(t, "activator-leases", false, writes(activator, "")...)
 }
 
 func TestZeroScalerWritesItsOwnServicesOnly(t *testing.T) {

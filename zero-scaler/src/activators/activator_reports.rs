@@ -3,14 +3,18 @@
 //! Without the reports of one activator no workload goes to zero: it may carry a request of any.
 //! One that cannot report for longer than a drain, while others can, leaves the endpoints of all
 //! workloads. It runs on, so its requests end as in a drain, and after the time of another drain
-//! workloads go to zero again. If none can report, all stay, and nothing goes to zero.
+//! workloads go to zero again, except those that it published as carried. If none can report, all
+//! stay, and nothing goes to zero.
 //!
-//! Input: this process's push connections, the slices of Service `activator`, and what the
-//! metrics-adapters miss: an activator that only they miss has to leave as well.
+//! Input: this process's push connections, the slices of Service `activator`, the Leases of
+//! activators, and what the metrics-adapters miss: an activator that only they miss has to leave as
+//! well.
 
 use std::collections::BTreeSet;
 
-use autoscaler::stats::reporters::{MissingReports, Reporters};
+use autoscaler::Key;
+use autoscaler::stats::CarriedWorkloads;
+use autoscaler::stats::reporters::{MissingReports, PublishedWorkloads, Reporters};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -68,9 +72,22 @@ impl ActivatorReports {
         self.reporters.lock().are_complete(now()) && self.adapters.lock().silent.is_empty()
     }
 
-    /// Which activators are silent, and since when.
-    pub fn message(&self) -> String {
-        self.seen.lock().message.clone()
+    /// Takes what activators that cannot report published; see [`Reporters::publish`].
+    pub fn publish(&self, published: PublishedWorkloads) -> CarriedWorkloads {
+        self.reporters.lock().publish(published)
+    }
+
+    /// Which activators are silent, and since when; `None` if all requests of this workload are
+    /// reported.
+    pub(super) fn silence(&self, key: &Key) -> Option<String> {
+        if !self.are_complete() {
+            return Some(self.seen.lock().message.clone());
+        }
+        let reporters = self.reporters.lock();
+        let activator = reporters.carrier(key)?;
+        Some(format!(
+            "activator {activator} cannot report its requests of this workload, which have not ended"
+        ))
     }
 
     /// Keeps the activators that may be in endpoints; `name_of` is the name of their pod.
@@ -124,6 +141,7 @@ mod tests {
     fn two_activators() -> ActivatorReports {
         let reports = ActivatorReports::default();
         reports.list(["a", "b"].map(|name| (name.to_owned(), true)));
+        reports.publish(PublishedWorkloads::new());
         reports
     }
 
@@ -146,7 +164,8 @@ mod tests {
         let changes = reports.update(missing(&["b"], &[]), Timestamp::UNIX_EPOCH);
         assert_eq!(changes, ReportChanges { silent: true, cut_off: false, number: 1 });
         assert!(!reports.are_complete());
-        assert_eq!(reports.message(), "activator b does not report its requests since 1970-01-01T00:00:00Z");
+        let silence = reports.silence(&Key::new("shop", "web")).unwrap();
+        assert_eq!(silence, "activator b does not report its requests since 1970-01-01T00:00:00Z");
         assert_eq!(in_endpoints(&reports), ["a", "b"]);
         assert!(reports.update(missing(&["b"], &["b"]), Timestamp::UNIX_EPOCH).cut_off);
         assert_eq!(in_endpoints(&reports), ["a"]);

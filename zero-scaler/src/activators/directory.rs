@@ -142,6 +142,12 @@ impl Activators {
         self.reports.are_complete()
     }
 
+    /// Why requests of this workload may be unreported; `None` if all of them are reported.
+    pub fn silence(&self, key: &Key) -> Option<String> {
+        self.list();
+        self.reports.silence(key)
+    }
+
     /// Compares the reports with the last call; `adapters`: what the metrics-adapters miss.
     pub fn update_reports(&self, adapters: MissingReports, at: jiff::Timestamp) -> ReportChanges {
         self.list();

@@ -117,6 +117,7 @@ impl Activator {
             adapters: adapters.subscribe(),
             zero_scalers: zero_scalers.subscribe(),
             fallback_waker: None,
+            publication: None,
             namespaces: watch::Sender::default(),
             slot_exchange: None,
         };

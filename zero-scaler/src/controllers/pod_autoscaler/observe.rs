@@ -259,17 +259,12 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         rival,
         metric_failure: None,
         target_owner: other_owner_of_target(key, autoscaler, context),
-        silent_activators: silent_activators(context),
+        silent_activators: context.routing.activators.silence(key),
         without_activators: context.routing.activators.absent_for(now()),
         now: now_wall,
     };
     add_reports(&mut observed, context);
     observed
-}
-
-fn silent_activators(context: &Context) -> Option<String> {
-    let activators = &context.routing.activators;
-    (!activators.all_report()).then(|| activators.reports().message())
 }
 
 /// Whether requests go through sidecars: as wanted, but activators stay in the path until every

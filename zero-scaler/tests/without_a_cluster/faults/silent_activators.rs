@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use autoscaler::contract::CARRIED_WORKLOADS;
+use serde_json::json;
+
 use crate::harness::cluster::{ACTIVATOR, AUTOSCALER};
 use crate::harness::scenario::Scenario;
 
@@ -57,4 +60,31 @@ async fn all_activators_stay_and_no_workload_sleeps_if_none_reports() {
     scenario.decide_idle();
     scenario.advance(Duration::from_secs(600)).await;
     assert_eq!((scenario.cluster.size(), scenario.cluster.observed().sizes.clone()), (1, vec![1]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_silent_activator_published_live_and_workload_sleeps_when_they_ended() {
+    const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/rouse-system/leases/activator-1";
+    let mut scenario = two_activators().await;
+    scenario.silent = vec!["activator-1"];
+    scenario.advance(Duration::from_secs(4)).await;
+    scenario.decide_idle();
+    let publish = |scenario: &Scenario, workloads: &str| {
+        let labels = json!({"app.kubernetes.io/name": "activator"});
+        let metadata = json!({"labels": labels, "annotations": {CARRIED_WORKLOADS: workloads}});
+        scenario.cluster.api.put(LEASE, json!({"metadata": metadata}));
+    };
+    publish(&scenario, "shop/web shop/api");
+    scenario.advance(Duration::from_secs(3600)).await;
+    assert_eq!(scenario.cluster.size(), 1);
+    assert_eq!(scenario.cluster.service_endpoints(), [ACTIVATOR], "it left all the same");
+    assert_eq!(scenario.cluster.field(AUTOSCALER, "/status/reason"), "ActivatorSilent");
+    let message = scenario.cluster.field(AUTOSCALER, "/status/message");
+    assert!(message.as_str().unwrap().starts_with("activator activator-1 cannot report"), "{message}");
+    publish(&scenario, "*");
+    scenario.advance(Duration::from_secs(60)).await;
+    assert_eq!(scenario.cluster.size(), 1);
+    publish(&scenario, "shop/api");
+    scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
+    assert_eq!(scenario.cluster.observed().lost_requests, [""; 0]);
 }

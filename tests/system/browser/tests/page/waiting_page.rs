@@ -63,6 +63,7 @@ impl Activator {
             adapters: source.adapters,
             zero_scalers: source.zero_scalers,
             fallback_waker: None,
+            publication: None,
             namespaces: watch::Sender::default(),
             slot_exchange: None,
         };
