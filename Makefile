@@ -167,10 +167,11 @@ test: ## Run all tests and checks, and print how long each took
 lint: module-graph deny ## Check formatting, lints, the layout of code and crates; warnings are errors
 	cargo fmt --all --check
 	$(LINTING_CARGO) test $(ALL) --all-targets --no-run
-	@test -z "$$(gofmt -l release tests/cluster chart/tests | tee /dev/stderr)"
+	@test -z "$$(gofmt -l release tests/cluster tests/interop chart/tests | tee /dev/stderr)"
 	cd tests/cluster && go vet ./...
 	cd tests/cluster/policies && go vet ./...
 	cd chart/tests && go vet ./...
+	cd tests/interop && go vet ./...
 	cd release && go vet ./...
 
 .PHONY: module-graph
@@ -215,6 +216,15 @@ test-h2spec: $(H2SPEC) ## Test both proxies with h2spec
 $(H2SPEC): tests/conformance/h2spec/go.mod
 	@mkdir -p $(dir $@)
 	cd tests/conformance/h2spec && go build -o $@ github.com/summerwind/h2spec/cmd/h2spec
+
+# Not a part of `make test`, because it installs programs. Their versions and checksums are in the folders of the peers. Streams that
+# wait run side by side with all others, so more tests run at a time than there are cores.
+.PHONY: test-interop
+test-interop: export QUEUE_PROXY := $(CARGO_TARGET_DIR)/debug/queue-proxy
+test-interop: export ACTIVATOR := $(CARGO_TARGET_DIR)/debug/activator
+test-interop: ## Test both proxies with real clients and servers, awake and at zero, and print a table (ARGS="-run Interop/grpc" for some)
+	$(LINTING_CARGO) build $(ALL) --bin queue-proxy --bin activator
+	cd tests/interop && go test -count=1 -parallel 12 -timeout 30m . $(ARGS)
 
 .PHONY: test-chart
 test-chart: export HELM := $(HELM)

@@ -1,0 +1,107 @@
+// Package interop runs widely used servers and clients through the compiled proxies, awake and at
+// zero. `make test-interop` installs the programs and runs it; it prints a table of what works.
+package interop
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"rouse.dev/interop/check"
+	"rouse.dev/interop/peers/grpcgo"
+	"rouse.dev/interop/peers/httpclient"
+	"rouse.dev/interop/peers/nethttp"
+	"rouse.dev/interop/proxies"
+)
+
+// Longer than a shape takes on a busy machine.
+const deadline = 60 * time.Second
+
+func peers() []check.Peer {
+	return []check.Peer{
+		{Name: "grpc-go " + grpc.Version + ", by itself", Protocol: check.HTTP,
+			Start: grpcgo.Start, Shapes: grpcgo.Shapes()},
+		{Name: "grpc-go " + grpc.Version + ", MaxConnectionAge, by itself", Protocol: check.HTTP,
+			Start: grpcgo.StartShortLived, Shapes: grpcgo.ShortLivedShapes()},
+		{Name: "net/http of " + runtime.Version() + ", by itself", Protocol: check.HTTP,
+			Start: nethttp.Start, Shapes: httpclient.Shapes()},
+	}
+}
+
+func TestInterop(t *testing.T) {
+	var table check.Table
+	t.Cleanup(func() {
+		var names []string
+		for _, path := range proxies.Paths {
+			names = append(names, path.Name)
+		}
+		table.Print(os.Stdout, names)
+	})
+	for _, peer := range peers() {
+		for _, shape := range peer.Shapes {
+			table.Add(peer.Name, shape.Name)
+		}
+		t.Run(peer.Name, func(t *testing.T) {
+			t.Parallel()
+			for _, path := range proxies.Paths {
+				t.Run(path.Name, func(t *testing.T) {
+					t.Parallel()
+					runPath(t, peer, path, &table)
+				})
+			}
+		})
+	}
+}
+
+// runPath tries the shapes of a peer one after another, because some count or stop things at the
+// server; the long ones follow side by side.
+func runPath(t *testing.T, peer check.Peer, path proxies.Path, table *check.Table) {
+	app := peer.Start(t)
+	shared := sync.OnceValue(func() string { return path.Open(t, app, peer.Protocol) })
+	for _, shape := range peer.Shapes {
+		t.Run(shape.Name, func(t *testing.T) {
+			limit := deadline
+			if shape.Long {
+				t.Parallel()
+				limit += check.Silence
+			}
+			address := ""
+			if path.AtZero {
+				address = path.Open(t, app, peer.Protocol)
+			} else {
+				address = shared()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			err := shape.Run(ctx, address, app)
+			if path.Direct && shape.FailsDirect {
+				if err == nil {
+					t.Error("the server does not enforce its rule, so the other paths show nothing")
+				}
+				table.Record(peer.Name, shape.Name, path.Name, "refused")
+				return
+			}
+			table.Record(peer.Name, shape.Name, path.Name, outcome(err))
+			if err != nil && !errors.As(err, new(check.Refusal)) {
+				t.Errorf("%v\nwithout this, users lose: %s", err, shape.Breaks)
+			}
+		})
+	}
+}
+
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "works"
+	case errors.As(err, new(check.Refusal)):
+		return "refused"
+	default:
+		return "FAILS"
+	}
+}

@@ -1,0 +1,59 @@
+// Package httpclient tries servers with the HTTP client of Go's standard library, over HTTP/1.1
+// and HTTP/2.
+package httpclient
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+
+	"rouse.dev/interop/check"
+)
+
+// client sends requests to one address over one version.
+type client struct {
+	http.Client
+	address    string
+	versionTwo bool
+}
+
+func newClient(address string, versionTwo bool) client {
+	transport := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
+	transport.Protocols.SetHTTP1(!versionTwo)
+	transport.Protocols.SetUnencryptedHTTP2(versionTwo)
+	return client{http.Client{Transport: transport}, address, versionTwo}
+}
+
+func (c client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+c.address+path, body)
+	if err != nil {
+		return nil, err
+	}
+	return c.Do(request)
+}
+
+// fetch returns the status and the body of a response that ends.
+func (c client) fetch(ctx context.Context, method, path string, body io.Reader) (int, string, error) {
+	response, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
+
+// shape makes a shape for each version of HTTP.
+func shape(name, breaks string, run func(context.Context, client) error) []check.Shape {
+	var shapes []check.Shape
+	for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
+		shapes = append(shapes, check.Shape{Name: name + ", " + version, Breaks: breaks,
+			Run: func(ctx context.Context, address string, _ check.App) error {
+				client := newClient(address, strings.HasSuffix(version, "2"))
+				defer client.CloseIdleConnections()
+				return run(ctx, client)
+			}})
+	}
+	return shapes
+}
