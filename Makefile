@@ -19,6 +19,7 @@ export CLUSTER := $(ROUSE_CACHE)/bin/cluster
 CARGO_DENY := $(ROUSE_CACHE)/bin/cargo-deny
 CARGO_DENY_VERSION := 0.20.2
 H2SPEC := $(ROUSE_CACHE)/bin/h2spec
+INTEROP := $(ROUSE_CACHE)/interop
 HELM := $(ROUSE_CACHE)/bin/helm
 COSIGN := $(ROUSE_CACHE)/bin/cosign
 RELEASE_TOOL := $(ROUSE_CACHE)/bin/release
@@ -222,9 +223,16 @@ $(H2SPEC): tests/conformance/h2spec/go.mod
 .PHONY: test-interop
 test-interop: export QUEUE_PROXY := $(CARGO_TARGET_DIR)/debug/queue-proxy
 test-interop: export ACTIVATOR := $(CARGO_TARGET_DIR)/debug/activator
-test-interop: ## Test both proxies with real clients and servers, awake and at zero, and print a table (ARGS="-run Interop/grpc" for some)
+test-interop: export INTEROP := $(INTEROP)
+test-interop: $(INTEROP)/python/requirements.txt ## Test both proxies with real clients and servers, awake and at zero, and print a table (ARGS="-run Interop/grpc" for some)
 	$(LINTING_CARGO) build $(ALL) --bin queue-proxy --bin activator
-	cd tests/interop && go test -count=1 -parallel 12 -timeout 30m . $(ARGS)
+	cd tests/interop && go test -count=1 -parallel 12 -timeout 30m $(ARGS)
+
+# All packages of Python in one environment.
+$(INTEROP)/python/requirements.txt: tests/interop/peers/python/requirements.txt
+	python3 -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet --no-deps --only-binary :all: --require-hashes --requirement $<
+	cp $< $@
 
 .PHONY: test-chart
 test-chart: export HELM := $(HELM)

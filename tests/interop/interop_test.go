@@ -17,6 +17,7 @@ import (
 	"rouse.dev/interop/peers/grpcgo"
 	"rouse.dev/interop/peers/httpclient"
 	"rouse.dev/interop/peers/nethttp"
+	"rouse.dev/interop/peers/python"
 	"rouse.dev/interop/proxies"
 )
 
@@ -29,6 +30,14 @@ func peers() []check.Peer {
 			Start: grpcgo.Start, Shapes: grpcgo.Shapes()},
 		{Name: "grpc-go " + grpc.Version + ", MaxConnectionAge, by itself", Protocol: check.HTTP,
 			Start: grpcgo.StartShortLived, Shapes: grpcgo.ShortLivedShapes()},
+		{Name: "grpc-go " + grpc.Version + ", by grpcio " + python.Version, Protocol: check.HTTP,
+			Start: grpcgo.Start, Shapes: python.Client(grpcgo.Shapes())},
+		{Name: "grpc-go " + grpc.Version + ", MaxConnectionAge, by grpcio", Protocol: check.HTTP,
+			Start: grpcgo.StartShortLived, Shapes: python.Client(grpcgo.ShortLivedShapes())},
+		{Name: "grpcio " + python.Version + ", by grpc-go", Protocol: check.HTTP,
+			Start: python.Start, Shapes: grpcgo.Shapes()},
+		{Name: "grpcio " + python.Version + ", max_connection_age, by grpc-go", Protocol: check.HTTP,
+			Start: python.StartShortLived, Shapes: grpcgo.ShortLivedShapes()},
 		{Name: "net/http of " + runtime.Version() + ", by itself", Protocol: check.HTTP,
 			Start: nethttp.Start, Shapes: httpclient.Shapes()},
 	}
