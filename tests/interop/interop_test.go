@@ -7,6 +7,8 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +19,8 @@ import (
 	"rouse.dev/interop/peers/grpcgo"
 	"rouse.dev/interop/peers/httpclient"
 	"rouse.dev/interop/peers/nethttp"
+	"rouse.dev/interop/peers/nginx"
+	"rouse.dev/interop/peers/node"
 	"rouse.dev/interop/peers/python"
 	"rouse.dev/interop/proxies"
 )
@@ -40,7 +44,18 @@ func peers() []check.Peer {
 			Start: python.StartShortLived, Shapes: grpcgo.ShortLivedShapes()},
 		{Name: "net/http of " + runtime.Version() + ", by itself", Protocol: check.HTTP,
 			Start: nethttp.Start, Shapes: httpclient.Shapes()},
+		{Name: "Node " + node.Version() + " http, by net/http", Protocol: check.HTTP,
+			Start: node.Start(1), Shapes: only(httpclient.Shapes(), "HTTP/1.1")},
+		{Name: "Node " + node.Version() + " http2, by net/http", Protocol: check.HTTP,
+			Start: node.Start(2), Shapes: only(httpclient.Shapes(), "HTTP/2")},
+		{Name: "nginx " + nginx.Version + ", by net/http", Protocol: check.HTTP,
+			Start: nginx.Start, Shapes: nginx.Shapes()},
 	}
+}
+
+// only selects the shapes of one version of HTTP.
+func only(shapes []check.Shape, version string) []check.Shape {
+	return slices.DeleteFunc(shapes, func(shape check.Shape) bool { return !strings.HasSuffix(shape.Name, version) })
 }
 
 func TestInterop(t *testing.T) {

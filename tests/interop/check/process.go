@@ -2,8 +2,6 @@ package check
 
 import (
 	"bufio"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -83,29 +81,3 @@ func (p *Process) Kill() {
 
 // ID of the process.
 func (p *Process) ID() int { return p.command.Process.Pid }
-
-// FreePort is a port of loopback that no process listens on.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
-}
-
-// HostAddress is an address of this machine that is not loopback, as a pod has one. No packet is
-// sent.
-func HostAddress(t testing.TB) string {
-	t.Helper()
-	connection, err := net.Dial("udp4", "192.0.2.1:9")
-	if err != nil {
-		t.Fatalf("this machine has no route, as a pod would have: %v", err)
-	}
-	defer connection.Close()
-	return connection.LocalAddr().(*net.UDPAddr).IP.String()
-}
-
-// Loopback is the address of a port here.
-func Loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

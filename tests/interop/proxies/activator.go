@@ -1,7 +1,6 @@
 package proxies
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,31 +41,8 @@ func startActivator(t testing.TB, pod pod, protocol check.Protocol, ready bool) 
 	check.StartProcess(t, nil, binary(t, "ACTIVATOR"), "--log-filter", "warn", "--workloads", a.file,
 		"--admin-port", fmt.Sprint(a.admin), "--slots-port", fmt.Sprint(check.FreePort(t)))
 	waitForStatus(t, a.admin, "/ready")
-	a.waitForListener(t)
+	check.WaitForPort(t, a.listen)
 	return a
-}
-
-// waitForListener waits for the workload's port. It makes no connection, which would wake a
-// workload in TCP mode.
-func (a *activator) waitForListener(t testing.TB) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTime)
-	defer cancel()
-	listening := fmt.Appendf(nil, ":%04X 00000000", a.listen)
-	err := check.Eventually(ctx, func() error {
-		var sockets []byte
-		for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			sockets = append(sockets, text...)
-		}
-		return check.Equal("activator listens", bytes.Contains(sockets, listening), true)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (a *activator) address() string { return check.Loopback(a.listen) }

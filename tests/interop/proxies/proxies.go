@@ -8,13 +8,9 @@ import (
 	"net/http"
 	"os"
 	"testing"
-	"time"
 
 	"rouse.dev/interop/check"
 )
-
-// Longer than a start takes on a busy machine.
-const startTime = 30 * time.Second
 
 // Path is a way from a client to an app.
 type Path struct {
@@ -92,7 +88,7 @@ func binary(t testing.TB, variable string) string {
 // waitForStatus waits until a path of an admin port returns 200.
 func waitForStatus(t testing.TB, port int, path string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTime)
+	ctx, cancel := context.WithTimeout(t.Context(), check.StartTime)
 	defer cancel()
 	err := check.Eventually(ctx, func() error {
 		response, err := http.Get("http://" + check.Loopback(port) + path)

@@ -11,31 +11,33 @@ import (
 	"rouse.dev/interop/check"
 )
 
-// client sends requests to one address over one version.
-type client struct {
+// Client sends requests to one address over one version.
+type Client struct {
 	http.Client
-	address    string
+	// Address of the server.
+	Address    string
 	versionTwo bool
 }
 
-func newClient(address string, versionTwo bool) client {
+func newClient(address string, versionTwo bool) Client {
 	transport := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
 	transport.Protocols.SetHTTP1(!versionTwo)
 	transport.Protocols.SetUnencryptedHTTP2(versionTwo)
-	return client{http.Client{Transport: transport}, address, versionTwo}
+	return Client{http.Client{Transport: transport}, address, versionTwo}
 }
 
-func (c client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+c.address+path, body)
+// Send sends a request and returns the response with its body unread.
+func (c Client) Send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+c.Address+path, body)
 	if err != nil {
 		return nil, err
 	}
 	return c.Do(request)
 }
 
-// fetch returns the status and the body of a response that ends.
-func (c client) fetch(ctx context.Context, method, path string, body io.Reader) (int, string, error) {
-	response, err := c.send(ctx, method, path, body)
+// Fetch returns the status and the body of a response that ends.
+func (c Client) Fetch(ctx context.Context, method, path string, body io.Reader) (int, string, error) {
+	response, err := c.Send(ctx, method, path, body)
 	if err != nil {
 		return 0, "", err
 	}
@@ -44,8 +46,8 @@ func (c client) fetch(ctx context.Context, method, path string, body io.Reader) 
 	return response.StatusCode, string(text), err
 }
 
-// shape makes a shape for each version of HTTP.
-func shape(name, breaks string, run func(context.Context, client) error) []check.Shape {
+// Shape makes a shape for each version of HTTP.
+func Shape(name, breaks string, run func(context.Context, Client) error) []check.Shape {
 	var shapes []check.Shape
 	for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
 		shapes = append(shapes, check.Shape{Name: name + ", " + version, Breaks: breaks,

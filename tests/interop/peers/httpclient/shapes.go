@@ -19,54 +19,54 @@ const mebibyte = 1 << 20
 // Shapes for a server with the paths of package nethttp.
 func Shapes() []check.Shape {
 	return slices.Concat(
-		shape("download", "files", download),
-		shape("HEAD, 204, 304", "caches and health checks: clients that wait for bodies", withoutBody),
-		shape("upload", "uploads", upload),
-		shape("echo while uploading", "bidirectional streams", echo),
-		shape("trailers", "checksums behind bodies, in both directions", trailers),
-		shape("trailers without TE", "checksums behind bodies", trailersWithoutConsent),
-		shape("aborted response", "errors: half a file is taken for a whole one", aborted),
-		shape("early response", "the reason why an upload was refused", early),
-		shape("Expect: 100-continue", "uploads of clients that wait for the app's consent", expectContinue),
-		shape("103 early hints", "preloads", hints),
-		shape("client leaves", "clients that leave: the app goes on for nothing", leaves),
-		shape("200 requests on one client", "reused connections", many),
+		Shape("download", "files", download),
+		Shape("HEAD, 204, 304", "caches and health checks: clients that wait for bodies", withoutBody),
+		Shape("upload", "uploads", upload),
+		Shape("echo while uploading", "bidirectional streams", echo),
+		Shape("trailers", "checksums behind bodies, in both directions", trailers),
+		Shape("trailers without TE", "checksums behind bodies", trailersWithoutConsent),
+		Shape("aborted response", "errors: half a file is taken for a whole one", aborted),
+		Shape("early response", "the reason why an upload was refused", early),
+		Shape("Expect: 100-continue", "uploads of clients that wait for the app's consent", expectContinue),
+		Shape("103 early hints", "preloads", hints),
+		Shape("client leaves", "clients that leave: the app goes on for nothing", leaves),
+		Shape("200 requests on one client", "reused connections", many),
 	)
 }
 
-func download(ctx context.Context, c client) error {
-	status, body, err := c.fetch(ctx, "GET", fmt.Sprint("/bytes/", 8*mebibyte), nil)
+func download(ctx context.Context, c Client) error {
+	status, body, err := c.Fetch(ctx, "GET", fmt.Sprint("/bytes/", 8*mebibyte), nil)
 	return errors.Join(err, check.Equal("status", status, 200), check.Equal("length", len(body), 8*mebibyte))
 }
 
-func withoutBody(ctx context.Context, c client) error {
-	response, err := c.send(ctx, "HEAD", "/bytes/1000", nil)
+func withoutBody(ctx context.Context, c Client) error {
+	response, err := c.Send(ctx, "HEAD", "/bytes/1000", nil)
 	if err != nil {
 		return err
 	}
 	response.Body.Close()
 	err = check.Equal("length of HEAD", response.ContentLength, 1000)
 	for _, status := range []int{204, 304} {
-		got, body, failed := c.fetch(ctx, "GET", fmt.Sprint("/status/", status), nil)
+		got, body, failed := c.Fetch(ctx, "GET", fmt.Sprint("/status/", status), nil)
 		err = errors.Join(err, failed, check.Equal("status", got, status), check.Equal("body", body, ""))
 	}
 	return err
 }
 
-func upload(ctx context.Context, c client) error {
+func upload(ctx context.Context, c Client) error {
 	text := strings.Repeat("x", 8*mebibyte)
-	_, known, err := c.fetch(ctx, "POST", "/count", strings.NewReader(text))
+	_, known, err := c.Fetch(ctx, "POST", "/count", strings.NewReader(text))
 	// Without a length.
-	_, unknown, unknownErr := c.fetch(ctx, "POST", "/count", io.MultiReader(strings.NewReader(text)))
+	_, unknown, unknownErr := c.Fetch(ctx, "POST", "/count", io.MultiReader(strings.NewReader(text)))
 	want := fmt.Sprint(8*mebibyte, " ")
 	return errors.Join(err, unknownErr, check.Equal("bytes at the app", known, want),
 		check.Equal("bytes without a length", unknown, want))
 }
 
-func echo(ctx context.Context, c client) error {
+func echo(ctx context.Context, c Client) error {
 	read, write := io.Pipe()
 	defer write.Close()
-	response, err := c.send(ctx, "POST", "/echo", read)
+	response, err := c.Send(ctx, "POST", "/echo", read)
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func echo(ctx context.Context, c client) error {
 	return errors.Join(err, check.Equal("rest", string(rest), ""))
 }
 
-func trailers(ctx context.Context, c client) error {
-	request, _ := http.NewRequestWithContext(ctx, "GET", "http://"+c.address+"/trailers", nil)
+func trailers(ctx context.Context, c Client) error {
+	request, _ := http.NewRequestWithContext(ctx, "GET", "http://"+c.Address+"/trailers", nil)
 	request.Header.Set("Te", "trailers")
 	response, err := c.Do(request)
 	if err != nil {
@@ -101,7 +101,7 @@ func trailers(ctx context.Context, c client) error {
 	err = errors.Join(err, check.Equal("body", string(body), "body"),
 		check.Equal("trailer of the response", response.Trailer.Get("X-Sum"), "4"))
 
-	request, _ = http.NewRequestWithContext(ctx, "POST", "http://"+c.address+"/count",
+	request, _ = http.NewRequestWithContext(ctx, "POST", "http://"+c.Address+"/count",
 		io.MultiReader(strings.NewReader("four")))
 	request.Trailer = http.Header{"X-Sum": {"4"}}
 	response, sendErr := c.Do(request)
@@ -113,8 +113,8 @@ func trailers(ctx context.Context, c client) error {
 	return errors.Join(err, readErr, check.Equal("bytes and trailer at the app", string(body), "4 4"))
 }
 
-func trailersWithoutConsent(ctx context.Context, c client) error {
-	response, err := c.send(ctx, "GET", "/trailers", nil)
+func trailersWithoutConsent(ctx context.Context, c Client) error {
+	response, err := c.Send(ctx, "GET", "/trailers", nil)
 	if err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func trailersWithoutConsent(ctx context.Context, c client) error {
 	return check.Equal("trailer of the response", response.Trailer.Get("X-Sum"), "4")
 }
 
-func aborted(ctx context.Context, c client) error {
-	status, body, err := c.fetch(ctx, "GET", "/abort", nil)
+func aborted(ctx context.Context, c Client) error {
+	status, body, err := c.Fetch(ctx, "GET", "/abort", nil)
 	// A reset may arrive before the head has been forwarded.
 	if err == nil && status != http.StatusBadGateway {
 		return fmt.Errorf("the aborted response %q looks complete", body)
@@ -141,16 +141,16 @@ func aborted(ctx context.Context, c client) error {
 }
 
 // early has an upload that is larger than all buffers.
-func early(ctx context.Context, c client) error {
-	status, _, err := c.fetch(ctx, "POST", "/early", strings.NewReader(strings.Repeat("x", 64*mebibyte)))
+func early(ctx context.Context, c Client) error {
+	status, _, err := c.Fetch(ctx, "POST", "/early", strings.NewReader(strings.Repeat("x", 64*mebibyte)))
 	return errors.Join(err, check.Equal("status", status, 413))
 }
 
-func expectContinue(ctx context.Context, c client) error {
+func expectContinue(ctx context.Context, c Client) error {
 	continued := false
 	trace := &httptrace.ClientTrace{Got100Continue: func() { continued = true }}
 	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), "POST",
-		"http://"+c.address+"/count", strings.NewReader("four"))
+		"http://"+c.Address+"/count", strings.NewReader("four"))
 	if err != nil {
 		return err
 	}
@@ -166,13 +166,13 @@ func expectContinue(ctx context.Context, c client) error {
 	return errors.Join(err, check.Equal("bytes at the app", string(body), "4 "), check.Equal("100 Continue", continued, true))
 }
 
-func hints(ctx context.Context, c client) error {
+func hints(ctx context.Context, c Client) error {
 	link := ""
 	trace := &httptrace.ClientTrace{Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
 		link = fmt.Sprint(status, " ", header.Get("Link"))
 		return nil
 	}}
-	status, _, err := c.fetch(httptrace.WithClientTrace(ctx, trace), "GET", "/hints", nil)
+	status, _, err := c.Fetch(httptrace.WithClientTrace(ctx, trace), "GET", "/hints", nil)
 	err = errors.Join(err, check.Equal("status", status, 200))
 	if err == nil && link == "" && !c.versionTwo {
 		return check.Refusal{Reason: "interim responses over HTTP/1.1 are dropped"}
@@ -180,19 +180,19 @@ func hints(ctx context.Context, c client) error {
 	return errors.Join(err, check.Equal("hint", link, "103 </style.css>; rel=preload"))
 }
 
-func leaves(ctx context.Context, c client) error {
-	_, before, err := c.fetch(ctx, "GET", "/cancelled", nil)
+func leaves(ctx context.Context, c Client) error {
+	_, before, err := c.Fetch(ctx, "GET", "/cancelled", nil)
 	if err != nil {
 		return err
 	}
 	short, leave := context.WithCancel(ctx)
 	defer leave()
-	if _, err := c.send(short, "GET", "/hang", nil); err != nil {
+	if _, err := c.Send(short, "GET", "/hang", nil); err != nil {
 		return err
 	}
 	leave()
 	return check.Eventually(ctx, func() error {
-		_, now, err := c.fetch(ctx, "GET", "/cancelled", nil)
+		_, now, err := c.Fetch(ctx, "GET", "/cancelled", nil)
 		if err == nil && now == before {
 			err = errors.New("the app does not see that the client left")
 		}
@@ -200,13 +200,13 @@ func leaves(ctx context.Context, c client) error {
 	})
 }
 
-func many(ctx context.Context, c client) error {
+func many(ctx context.Context, c Client) error {
 	ends := make(chan error)
 	for range 8 {
 		go func() {
 			var all error
 			for range 25 {
-				status, body, err := c.fetch(ctx, "GET", "/bytes/100", nil)
+				status, body, err := c.Fetch(ctx, "GET", "/bytes/100", nil)
 				all = errors.Join(all, err, check.Equal("status", status, 200), check.Equal("length", len(body), 100))
 			}
 			ends <- all
