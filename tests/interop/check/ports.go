@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -13,15 +14,30 @@ import (
 // StartTime is longer than a start takes on a busy machine.
 const StartTime = 60 * time.Second
 
-// FreePort is a port of loopback that no process listens on.
+// Ports below those that the kernel gives to clients: one of these could be taken meanwhile.
+const (
+	firstPort = 12_000
+	lastPort  = 32_000
+)
+
+// Concurrent runs begin at different ports.
+var nextPort atomic.Int64
+
+func init() { nextPort.Store(firstPort + int64(os.Getpid()*37%(lastPort-firstPort))) }
+
+// FreePort is a port that no process listens on, and that no other caller gets soon.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range lastPort - firstPort {
+		port := int(firstPort + nextPort.Add(1)%(lastPort-firstPort))
+		listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+		if err == nil {
+			listener.Close()
+			return port
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // HostAddress is an address of this machine that is not loopback, as a pod has one. No packet is
