@@ -19,6 +19,7 @@ export CLUSTER := $(ROUSE_CACHE)/bin/cluster
 CARGO_DENY := $(ROUSE_CACHE)/bin/cargo-deny
 CARGO_DENY_VERSION := 0.20.2
 H2SPEC := $(ROUSE_CACHE)/bin/h2spec
+DATABASES := /usr/bin/redis-server /usr/bin/pg_ctlcluster
 INTEROP := $(ROUSE_CACHE)/interop
 HELM := $(ROUSE_CACHE)/bin/helm
 COSIGN := $(ROUSE_CACHE)/bin/cosign
@@ -224,9 +225,15 @@ $(H2SPEC): tests/conformance/h2spec/go.mod
 test-interop: export QUEUE_PROXY := $(CARGO_TARGET_DIR)/debug/queue-proxy
 test-interop: export ACTIVATOR := $(CARGO_TARGET_DIR)/debug/activator
 test-interop: export INTEROP := $(INTEROP)
-test-interop: $(INTEROP)/python/requirements.txt ## Test both proxies with real clients and servers, awake and at zero, and print a table (ARGS="-run Interop/grpc" for some)
+test-interop: $(INTEROP)/python/requirements.txt $(DATABASES) ## Test both proxies with real clients and servers, awake and at zero, and print a table (ARGS="-run Interop/grpc" for some)
 	$(LINTING_CARGO) build $(ALL) --bin queue-proxy --bin activator
 	cd tests/interop && go test -count=1 -parallel 12 -timeout 30m $(ARGS)
+
+# In runlevel 1 Debian starts no servers.
+$(DATABASES):
+	@test "$$(id --user)" = 0 || { echo 'as root, on Debian, run: apt-get install redis-server redis-tools postgresql'; exit 1; }
+	apt-get update --quiet=2
+	RUNLEVEL=1 apt-get install --yes --no-install-recommends --quiet=2 redis-server redis-tools postgresql
 
 # All packages of Python in one environment.
 $(INTEROP)/python/requirements.txt: tests/interop/peers/python/requirements.txt

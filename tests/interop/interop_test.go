@@ -21,7 +21,9 @@ import (
 	"rouse.dev/interop/peers/nethttp"
 	"rouse.dev/interop/peers/nginx"
 	"rouse.dev/interop/peers/node"
+	"rouse.dev/interop/peers/postgres"
 	"rouse.dev/interop/peers/python"
+	"rouse.dev/interop/peers/redis"
 	"rouse.dev/interop/proxies"
 )
 
@@ -50,6 +52,14 @@ func peers() []check.Peer {
 			Start: node.Start(2), Shapes: only(httpclient.Shapes(), "HTTP/2")},
 		{Name: "nginx " + nginx.Version + ", by net/http", Protocol: check.HTTP,
 			Start: nginx.Start, Shapes: nginx.Shapes()},
+		{Name: "PostgreSQL " + postgres.Version() + ", by psql and pgbench", Protocol: check.TCP,
+			Start: postgres.Start, Shapes: postgres.Shapes()},
+		{Name: "Redis " + redis.Version() + " without a password, by redis-cli", Protocol: check.TCP,
+			Start: redis.StartProtected, Shapes: redis.ProtectedShapes()},
+		{Name: "Redis " + redis.Version() + ", by redis-cli", Protocol: check.TCP,
+			Start: redis.Start, Shapes: redis.Shapes()},
+		{Name: "Redis " + redis.Version() + ", waiting, by redis-cli", Protocol: check.TCP,
+			Start: redis.Start, Shapes: redis.SilentShapes()},
 	}
 }
 

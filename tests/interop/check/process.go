@@ -18,13 +18,21 @@ type Process struct {
 	end       sync.Once
 }
 
-// StartProcess starts a program. Its output belongs to the log of a test that fails.
-func StartProcess(t testing.TB, environment []string, name string, arguments ...string) *Process {
+// StartProcess starts a program.
+func StartProcess(t testing.TB, name string, arguments ...string) *Process {
 	t.Helper()
-	command := exec.Command(name, arguments...)
-	command.Env = append(os.Environ(), environment...)
+	return StartCommand(t, exec.Command(name, arguments...))
+}
+
+// StartCommand starts a program. Its output belongs to the log of a test that fails.
+func StartCommand(t testing.TB, command *exec.Cmd) *Process {
+	t.Helper()
+	name := command.Path
+	if command.SysProcAttr == nil {
+		command.SysProcAttr = &syscall.SysProcAttr{}
+	}
 	// A test that is killed leaves no process.
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	command.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	output, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +86,3 @@ func (p *Process) Kill() {
 		p.command.Wait()
 	})
 }
-
-// ID of the process.
-func (p *Process) ID() int { return p.command.Process.Pid }

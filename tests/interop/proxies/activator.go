@@ -38,7 +38,7 @@ func startActivator(t testing.TB, pod pod, protocol check.Protocol, ready bool) 
 	if err := a.write(ready); err != nil {
 		t.Fatal(err)
 	}
-	check.StartProcess(t, nil, binary(t, "ACTIVATOR"), "--log-filter", "warn", "--workloads", a.file,
+	check.StartProcess(t, binary(t, "ACTIVATOR"), "--log-filter", "warn", "--workloads", a.file,
 		"--admin-port", fmt.Sprint(a.admin), "--slots-port", fmt.Sprint(check.FreePort(t)))
 	waitForStatus(t, a.admin, "/ready")
 	check.WaitForPort(t, a.listen)

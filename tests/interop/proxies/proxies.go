@@ -59,7 +59,7 @@ type queueProxy struct{ traffic, admin int }
 func startQueueProxy(t testing.TB, app check.App, protocol check.Protocol) queueProxy {
 	t.Helper()
 	proxy := queueProxy{traffic: check.FreePort(t), admin: check.FreePort(t)}
-	check.StartProcess(t, nil, binary(t, "QUEUE_PROXY"),
+	check.StartProcess(t, binary(t, "QUEUE_PROXY"),
 		"--listen", check.Loopback(proxy.traffic), "--admin-listen", check.Loopback(proxy.admin),
 		"--stats-listen", check.Loopback(check.FreePort(t)),
 		"--log-filter", "warn", "--app-port", fmt.Sprint(app.Port), "--protocol", string(protocol))

@@ -69,7 +69,7 @@ func Start(t testing.TB) check.App {
 	if len(programs) != 1 {
 		t.Fatalf("programs of nginx: %v", programs)
 	}
-	check.StartProcess(t, nil, programs[0], "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
+	check.StartProcess(t, programs[0], "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
 	check.WaitForPort(t, port)
 	return check.App{Host: "127.0.0.1", Port: port}
 }

@@ -24,7 +24,7 @@ func Version() string {
 func Start(version int) func(testing.TB) check.App {
 	return func(t testing.TB) check.App {
 		t.Helper()
-		line := check.StartProcess(t, nil, "node", "peers/node/server.mjs", fmt.Sprint(version)).FirstLine(t)
+		line := check.StartProcess(t, "node", "peers/node/server.mjs", fmt.Sprint(version)).FirstLine(t)
 		port, err := strconv.Atoi(line)
 		if err != nil {
 			t.Fatalf("the server printed %q instead of its port", line)

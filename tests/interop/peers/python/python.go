@@ -28,7 +28,7 @@ func StartShortLived(t testing.TB) check.App { return start(t, "grpc.max_connect
 func start(t testing.TB, options ...string) check.App {
 	t.Helper()
 	arguments := append([]string{"peers/python/server.py"}, options...)
-	line := check.StartProcess(t, nil, Interpreter(), arguments...).FirstLine(t)
+	line := check.StartProcess(t, Interpreter(), arguments...).FirstLine(t)
 	port, err := strconv.Atoi(line)
 	if err != nil {
 		t.Fatalf("the server printed %q instead of its port", line)
