@@ -225,9 +225,15 @@ $(H2SPEC): tests/conformance/h2spec/go.mod
 test-interop: export QUEUE_PROXY := $(CARGO_TARGET_DIR)/debug/queue-proxy
 test-interop: export ACTIVATOR := $(CARGO_TARGET_DIR)/debug/activator
 test-interop: export INTEROP := $(INTEROP)
-test-interop: $(INTEROP)/python/requirements.txt $(DATABASES) ## Test both proxies with real clients and servers, awake and at zero, and print a table (ARGS="-run Interop/grpc" for some)
+test-interop: $(INTEROP)/python/requirements.txt $(INTEROP)/java/jars.sha256 $(DATABASES) ## Test both proxies with real clients and servers, awake and at zero, and print a table (ARGS="-run Interop/grpc" for some)
 	$(LINTING_CARGO) build $(ALL) --bin queue-proxy --bin activator
 	cd tests/interop && go test -count=1 -parallel 12 -timeout 30m $(ARGS)
+
+$(INTEROP)/java/jars.sha256: tests/interop/peers/java/pom.xml tests/interop/peers/java/jars.sha256
+	rm -rf $(@D)
+	mvn --quiet --batch-mode --file $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory=$(@D)
+	cd $(@D) && sha256sum --check --strict --quiet $(CURDIR)/$(<D)/jars.sha256
+	cp $(<D)/jars.sha256 $@
 
 # In runlevel 1 Debian starts no servers.
 $(DATABASES):

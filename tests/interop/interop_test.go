@@ -18,17 +18,19 @@ import (
 	"rouse.dev/interop/check"
 	"rouse.dev/interop/peers/grpcgo"
 	"rouse.dev/interop/peers/httpclient"
+	"rouse.dev/interop/peers/java"
 	"rouse.dev/interop/peers/nethttp"
 	"rouse.dev/interop/peers/nginx"
 	"rouse.dev/interop/peers/node"
 	"rouse.dev/interop/peers/postgres"
 	"rouse.dev/interop/peers/python"
 	"rouse.dev/interop/peers/redis"
+	"rouse.dev/interop/peers/websocket"
 	"rouse.dev/interop/proxies"
 )
 
 // Longer than a shape takes on a busy machine.
-const deadline = 60 * time.Second
+const deadline = 5 * time.Minute
 
 func peers() []check.Peer {
 	return []check.Peer{
@@ -44,14 +46,20 @@ func peers() []check.Peer {
 			Start: python.Start, Shapes: grpcgo.Shapes()},
 		{Name: "grpcio " + python.Version + ", max_connection_age, by grpc-go", Protocol: check.HTTP,
 			Start: python.StartShortLived, Shapes: grpcgo.ShortLivedShapes()},
-		{Name: "net/http of " + runtime.Version() + ", by itself", Protocol: check.HTTP,
+		{Name: "HTTP server of " + runtime.Version() + ", by itself", Protocol: check.HTTP,
 			Start: nethttp.Start, Shapes: httpclient.Shapes()},
-		{Name: "Node " + node.Version() + " http, by net/http", Protocol: check.HTTP,
+		{Name: "Node " + node.Version() + " http, by " + runtime.Version(), Protocol: check.HTTP,
 			Start: node.Start(1), Shapes: only(httpclient.Shapes(), "HTTP/1.1")},
-		{Name: "Node " + node.Version() + " http2, by net/http", Protocol: check.HTTP,
+		{Name: "Node " + node.Version() + " http2, by " + runtime.Version(), Protocol: check.HTTP,
 			Start: node.Start(2), Shapes: only(httpclient.Shapes(), "HTTP/2")},
-		{Name: "nginx " + nginx.Version + ", by net/http", Protocol: check.HTTP,
+		{Name: "Jetty " + java.Version + ", by " + runtime.Version(), Protocol: check.HTTP,
+			Start: java.Start, Shapes: httpclient.Shapes()},
+		{Name: "nginx " + nginx.Version + ", by " + runtime.Version(), Protocol: check.HTTP,
 			Start: nginx.Start, Shapes: nginx.Shapes()},
+		{Name: "websockets " + websocket.Version + ", by itself", Protocol: check.HTTP,
+			Start: websocket.Start, Shapes: websocket.Shapes()},
+		{Name: "websockets " + websocket.Version + ", waiting, by itself", Protocol: check.HTTP,
+			Start: websocket.Start, Shapes: websocket.SilentShapes()},
 		{Name: "PostgreSQL " + postgres.Version() + ", by psql and pgbench", Protocol: check.TCP,
 			Start: postgres.Start, Shapes: postgres.Shapes()},
 		{Name: "Redis " + redis.Version() + " without a password, by redis-cli", Protocol: check.TCP,
