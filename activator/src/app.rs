@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Held requests are served until the end: watches, probes and pushes run as long as the last of
-//! them.
+//! them. Those for which the drain is too short are rejected just before it ends.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use proxy::server::ServerOptions;
 use proxy::workers::Workers;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -58,6 +58,8 @@ use crate::workloads::{ClusterChange, Namespaces, file, kubernetes};
 
 /// Changes that may wait to be applied; the watches wait beyond that.
 const CHANGES: usize = 1024;
+/// The part of a drain that is left for responses to requests that no pod took.
+const LAST_RESPONSES: u32 = 20;
 
 /// The inputs of an activator: from watches in a cluster, or from a file.
 #[derive(Debug)]
@@ -271,7 +273,7 @@ impl App {
     /// Runs until `stop`, then drains.
     pub async fn run(mut self, sources: Sources, readiness: &Readiness, stop: CancellationToken) {
         let (close, connections) = (CancellationToken::new(), TaskTracker::new());
-        let drained = CancellationToken::new();
+        let (hold_end, drained) = (CancellationToken::new(), CancellationToken::new());
         let exported = self.span_export.take().map(|export| export.run(drained.clone()));
         let exported = exported.map(|run| AbortOnDropHandle::new(tokio::spawn(run)));
         let options = ServerOptions {
@@ -291,7 +293,7 @@ impl App {
         let receivers = [sources.adapters.clone(), sources.zero_scalers.clone()];
         let work = async {
             tokio::join!(
-                throttler.run(sources.changes, peers, stranded),
+                throttler.run(sources.changes, peers, stranded, hold_end.clone()),
                 waker,
                 self.publish_carried(sources.publication, receivers),
                 exchange,
@@ -301,7 +303,7 @@ impl App {
         };
         let end = async {
             stop.cancelled().await;
-            self.drain(readiness, &close, &connections).await;
+            self.drain(readiness, &close, &connections, &hold_end).await;
         };
         tokio::select! {
             _ = work => tracing::error!("a task ended unexpectedly, stopping"),
@@ -332,13 +334,25 @@ impl App {
         publication.run(is_reported, || self.throttlers.reporter.carried()).await;
     }
 
-    async fn drain(&self, readiness: &Readiness, close: &CancellationToken, connections: &TaskTracker) {
+    async fn drain(
+        &self,
+        readiness: &Readiness,
+        close: &CancellationToken,
+        connections: &TaskTracker,
+        hold_end: &CancellationToken,
+    ) {
         readiness.drain();
         self.requests.draining.store(true, Ordering::Relaxed);
-        let Limits { drain_grace, longest_drain_grace, .. } = self.limits;
+        let Limits { drain_grace, longest_drain_grace, drain_timeout, .. } = self.limits;
         self.requests.arrivals.wait_for_quiet(drain_grace, longest_drain_grace).await;
         close.cancel();
         connections.close();
+        // Requests may wait for a pod for longer than a drain takes. They get a response before it
+        // ends. A longer drain would also delay the moment at which an activator that does not
+        // report is given up (`autoscaler::stats::reporters`).
+        if timeout(drain_timeout - drain_timeout / LAST_RESPONSES, connections.wait()).await.is_err() {
+            hold_end.cancel();
+        }
         // Each listener bounds its own end.
         connections.wait().await;
         tracing::info!("drain completed");

@@ -1,7 +1,7 @@
 //! Throttler: all workloads of the process, each with its own throttler and listeners.
 //!
-//! Input: changes of workloads and pods, messages of other activators, and queries of the fallback
-//! waker. One task owns this; requests never pass through it, since each listener holds its
+//! Input: changes of workloads and pods, messages of other activators, queries of the fallback waker,
+//! and the end of the hold. One task owns this; requests never pass through it, since each listener holds its
 //! workload's throttler. Messages of other activators come this way so that a workload has the
 //! sender among its peers before it receives a message.
 //!
@@ -17,9 +17,11 @@ use autoscaler::routing::slot_lending::{SlotMessage, WorkloadSlotMessage};
 use autoscaler::{Key, Protocol};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use crate::fallback_waker::StrandedQuery;
 use crate::queue::context::ThrottlerContext;
+use crate::queue::rejection::Rejection;
 use crate::queue::workload_throttler::WorkloadThrottler;
 use crate::requests::context::RequestContext;
 use crate::requests::http_handler::HttpHandler;
@@ -73,16 +75,22 @@ impl Throttler {
     }
 
     /// Applies its inputs; never completes. When all inputs have ended, open ports stay open: the
-    /// data plane continues with its last state.
+    /// data plane continues with its last state. From `hold_end` on no request waits for a pod.
     pub async fn run(
         mut self,
         mut changes: mpsc::Receiver<ClusterChange>,
         mut exchange: SlotExchangeEvents,
         mut queries: mpsc::Receiver<StrandedQuery>,
+        hold_end: CancellationToken,
     ) {
+        let mut holds = true;
         loop {
             tokio::select! {
                 biased;
+                () = hold_end.cancelled(), if holds => {
+                    holds = false;
+                    self.workloads.values().for_each(|it| it.close(Rejection::ActivatorStopping));
+                }
                 Ok(()) = exchange.peers.changed() => {
                     self.set_peers(exchange.peers.borrow_and_update().clone());
                 }
@@ -206,7 +214,7 @@ impl Throttler {
         if let Some(throttler) = self.workloads.remove(key) {
             tracing::info!(workload = %key, "workload removed");
             self.listeners.close(key);
-            throttler.close();
+            throttler.close(Rejection::WorkloadDeleted);
             self.context.metrics.remove_workload(key);
         }
     }

@@ -442,6 +442,20 @@ async fn drain_serves_held_requests() {
 }
 
 #[tokio::test]
+async fn drain_that_is_shorter_than_a_wake_ends_held_requests_with_a_retry() {
+    let drain_timeout = Duration::from_millis(1500);
+    let harness = Harness::with(Limits { drain_timeout, ..LIMITS }, |_| {}).await;
+    let request = harness.get("/");
+    harness.until_held(1).await;
+    harness.stop.cancel();
+    let answer = within("answer", request).await.unwrap();
+    assert_eq!((answer.status(), answer.header("retry-after")), (503, "1"));
+    assert_eq!(answer.header("connection"), "close");
+    assert_eq!(answer.problem()["reason"], "ActivatorStopping");
+    within("the end", harness.running).await.unwrap();
+}
+
+#[tokio::test]
 async fn drain_accepts_connections_until_none_arrives() {
     let limits = Limits { drain_grace: Duration::from_secs(1), ..LIMITS };
     let harness = Harness::with(limits, |_| {}).await;

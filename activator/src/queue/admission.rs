@@ -22,7 +22,8 @@ enum Admission {
     Open,
     Paused,
     CannotStart(Arc<StartFailure>),
-    Deleted,
+    /// For ever.
+    Closed(Rejection),
 }
 
 // === impl AdmissionGate ===
@@ -32,7 +33,7 @@ impl AdmissionGate {
     /// workload.
     ///
     /// # Errors
-    /// [`Rejection::Paused`], [`Rejection::CannotStart`] and [`Rejection::WorkloadDeleted`].
+    /// [`Rejection::Paused`], [`Rejection::CannotStart`], and that of [`Self::close`].
     pub fn check(&self) -> Result<(), Rejection> {
         self.state.borrow().rejection().map_or(Ok(()), Err)
     }
@@ -50,7 +51,7 @@ impl AdmissionGate {
     pub(super) fn update(&self, has_usable_pod: bool, workload: &Workload) {
         let now = if has_usable_pod { Admission::Open } else { Admission::without_pods(workload) };
         self.state.send_if_modified(|admission| {
-            let is_new = *admission != Admission::Deleted && *admission != now;
+            let is_new = !matches!(admission, Admission::Closed(_)) && *admission != now;
             if is_new {
                 *admission = now;
             }
@@ -58,9 +59,9 @@ impl AdmissionGate {
         });
     }
 
-    /// Rejects all requests from now on: the workload was deleted.
-    pub(super) fn close(&self) {
-        self.state.send_replace(Admission::Deleted);
+    /// Rejects all requests from now on, and those that wait.
+    pub(super) fn close(&self, rejection: Rejection) {
+        self.state.send_replace(Admission::Closed(rejection));
     }
 }
 
@@ -86,7 +87,7 @@ impl Admission {
             Self::Open => None,
             Self::Paused => Some(Rejection::Paused),
             Self::CannotStart(failure) => Some(Rejection::CannotStart { failure: failure.clone() }),
-            Self::Deleted => Some(Rejection::WorkloadDeleted),
+            Self::Closed(rejection) => Some(rejection.clone()),
         }
     }
 }

@@ -55,4 +55,7 @@ pub enum Rejection {
     },
     #[error("the workload was deleted")]
     WorkloadDeleted,
+    /// The process ends before the workload has a pod.
+    #[error("the activator that held the request stops; another one holds requests now")]
+    ActivatorStopping,
 }

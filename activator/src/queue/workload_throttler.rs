@@ -160,9 +160,9 @@ impl WorkloadThrottler {
         self.prober.probe_if_wanted();
     }
 
-    /// Rejects requests from now on, and those that wait: the workload was deleted.
-    pub fn close(&self) {
-        self.pods.admission().close();
+    /// Rejects requests from now on, and those that wait.
+    pub fn close(&self, rejection: Rejection) {
+        self.pods.admission().close(rejection);
     }
 
     /// How long a request may wait for a pod.

@@ -109,6 +109,9 @@ fn problem(error: &RequestError) -> Problem {
         RequestError::Rejected(Rejection::ActivatorMemoryFull { .. }) => {
             (StatusCode::SERVICE_UNAVAILABLE, "ActivatorMemoryFull", Some(QUEUE_RETRY_SECONDS))
         }
+        RequestError::Rejected(Rejection::ActivatorStopping) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "ActivatorStopping", Some(QUEUE_RETRY_SECONDS))
+        }
         RequestError::Rejected(Rejection::CannotStart { .. }) => {
             (StatusCode::SERVICE_UNAVAILABLE, "CannotStart", Some(START_RETRY_SECONDS))
         }

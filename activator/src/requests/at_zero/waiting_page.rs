@@ -144,6 +144,7 @@ pub fn mark_failure<B>(response: &mut Response<B>, error: &RequestError) {
         RequestError::Rejected(
             Rejection::QueueFull { .. }
                 | Rejection::ActivatorMemoryFull { .. }
+                | Rejection::ActivatorStopping
                 | Rejection::CannotStart { .. }
                 | Rejection::WakeTimeout { .. }
         )
