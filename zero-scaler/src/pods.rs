@@ -1,6 +1,7 @@
 //! Pods of a workload: which get requests, their endpoints, and why they do not start.
 
 pub mod endpoints;
+mod next_pod;
 mod node_acknowledgements;
 pub(crate) mod pod_selection;
 pub(crate) mod private_ports;

@@ -8,8 +8,10 @@
 //! What surprises: pods are only judged while one is ready. Without one, zero takes nothing from
 //! clients.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus, StatefulSet};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Problem;
@@ -52,6 +54,8 @@ pub struct WakeEvidence<'a> {
     pub pods: &'a [Pod],
     /// The refusal of a dry run of the next pod.
     pub refused_pod: Option<&'a str>,
+    /// The newest ready pod, where it [is not of the present template](is_of_template).
+    pub other_template: Option<&'a str>,
 }
 
 /// The first condition that keeps the workload above zero.
@@ -76,6 +80,15 @@ pub fn blocking_condition(evidence: &WakeEvidence<'_>) -> Option<Problem> {
     }
     if let Some(problem) = newest_pod_problem(evidence.pods) {
         return of(Reason::NewestPodNotReady, problem);
+    }
+    if let Some(pod) = evidence.other_template {
+        let problem = format!(
+            "the template of the target has changed since the newest ready pod, {pod}, was made, so no pod shows \
+             that what comes back from zero would serve; the workload stays above zero until then"
+        );
+        let fix =
+            format!("delete pod {pod}, which lets one of the present template start, or undo the change");
+        return Some(Problem::new(Reason::RolloutIncomplete, problem, fix));
     }
     let refusal = evidence.refused_pod.filter(|message| !is_only_full_quota(message))?;
     let problem =
@@ -108,6 +121,51 @@ fn cause(pod: &StartingPod) -> String {
 pub fn newest_ready_pod(pods: &[Pod]) -> Option<&Pod> {
     let ready = pods.iter().filter(|pod| pod_readiness(pod, SidecarMode::None) == PodReadiness::Ready);
     ready.max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0))
+}
+
+/// Whether a running pod is what the API server would make of a template today, which `admitted` is
+/// by a dry run. Containers and volumes that admission adds may differ, and so may resources, which
+/// LimitRanges and autoscalers of pods set.
+pub fn is_of_template(running: &PodSpec, admitted: &PodSpec, template: &PodSpec) -> bool {
+    comparable(running, template) == comparable(admitted, template)
+}
+
+/// Without what the scheduler, a kubelet or admission sets.
+fn comparable(spec: &PodSpec, template: &PodSpec) -> PodSpec {
+    let own = |all: &[Container], of_template: &[Container]| -> Vec<Container> {
+        let is_own = |name: &str| of_template.iter().any(|container| container.name == name);
+        all.iter()
+            .map(|it| if is_own(&it.name) { comparable_container(it) } else { named(&it.name) })
+            .collect()
+    };
+    let list = |all: &Option<Vec<Container>>| all.clone().unwrap_or_default();
+    let own_volumes: BTreeSet<&str> = template.volumes.iter().flatten().map(|it| it.name.as_str()).collect();
+    let volumes = spec.volumes.iter().flatten().filter(|volume| own_volumes.contains(volume.name.as_str()));
+    PodSpec {
+        containers: own(&spec.containers, &template.containers),
+        init_containers: Some(own(&list(&spec.init_containers), &list(&template.init_containers))),
+        volumes: Some(volumes.cloned().collect()),
+        ephemeral_containers: None,
+        node_name: None,
+        overhead: None,
+        preemption_policy: None,
+        priority: None,
+        resources: None,
+        scheduling_gates: None,
+        ..spec.clone()
+    }
+}
+
+fn comparable_container(container: &Container) -> Container {
+    // The volume of the service account's token has a random name.
+    let mounts = container.volume_mounts.iter().flatten();
+    let mounts = mounts.filter(|mount| !mount.name.starts_with("kube-api-access-"));
+    let volume_mounts = Some(mounts.cloned().collect());
+    Container { resources: None, volume_mounts, ..container.clone() }
+}
+
+fn named(name: &str) -> Container {
+    Container { name: name.to_owned(), ..Container::default() }
 }
 
 /// Whether a refusal by a quota only counts the pods that zero removes: the quota is full and not
@@ -184,7 +242,16 @@ mod tests {
 
     fn evidence<'a>(next: &'a NextPods, pods: &'a [Pod], refused_pod: Option<&'a str>) -> WakeEvidence<'a> {
         let (may_delete_volumes, is_serving) = (false, true);
-        WakeEvidence { next, may_delete_volumes, is_serving, refused_write: None, pods, refused_pod }
+        let (refused_write, other_template) = (None, None);
+        WakeEvidence {
+            next,
+            may_delete_volumes,
+            is_serving,
+            refused_write,
+            pods,
+            refused_pod,
+            other_template,
+        }
     }
 
     fn reason(evidence: &WakeEvidence<'_>) -> Option<&'static str> {
@@ -302,6 +369,41 @@ mod tests {
         assert!(message.contains("new, is not ready (ImagePullBackOff: not found)"), "{message}");
         assert_eq!(reason(&WakeEvidence { is_serving: false, ..evidence(&NOTHING, &pods, None) }), None);
         assert_eq!(newest_ready_pod(&pods).unwrap().metadata.name.as_deref(), Some("old"));
+    }
+
+    #[test]
+    fn pod_of_a_former_template_keeps_the_workload_above_zero() {
+        let spec = |value: Value| serde_json::from_value::<PodSpec>(value).unwrap();
+        let app = |image: &str| json!({"name": "app", "image": image});
+        let template = spec(json!({"containers": [app("v1")]}));
+        // As admission completes it: a sidecar, a token, requests.
+        let admitted = |image: &str, mesh: &str, token: &str| {
+            let mut app = app(image);
+            app["resources"] = json!({"requests": {"cpu": mesh}});
+            app["volumeMounts"] = json!([{"name": token, "mountPath": "/var/run"}]);
+            json!({"containers": [app, {"name": "mesh", "image": mesh}], "volumes": [{"name": token}],
+                "serviceAccountName": "default"})
+        };
+        let mut running = admitted("v1", "1", "kube-api-access-a");
+        running["nodeName"] = json!("a");
+        running["priority"] = json!(0);
+        let today = spec(admitted("v1", "2", "kube-api-access-b"));
+        assert!(is_of_template(&spec(running.clone()), &today, &template));
+        for (field, value) in [
+            ("nodeSelector", json!({"disk": "ssd"})),
+            ("serviceAccountName", json!("other")),
+            ("containers", json!([app("v0"), {"name": "mesh", "image": "1"}])),
+            ("containers", json!([app("v1"), {"name": "mesh", "image": "1"}, {"name": "removed"}])),
+        ] {
+            let mut other = running.clone();
+            other[field] = value;
+            assert!(!is_of_template(&spec(other), &today, &template), "{field}");
+        }
+        let other = WakeEvidence { other_template: Some("web-1"), ..evidence(&NOTHING, &[], None) };
+        assert_eq!(reason(&other), Some("RolloutIncomplete"));
+        assert_eq!(reason(&WakeEvidence { is_serving: false, ..other }), None);
+        let message = blocking_condition(&other).unwrap().message();
+        assert!(message.contains("delete pod web-1"), "{message}");
     }
 
     #[test]

@@ -121,15 +121,14 @@ fn watch_pod_start(observed: &observe::ObservedWorkload, plan: &decide::Plan, co
         Some(target) => {
             let selection = observed.pod_selection();
             let reported = observe::reported_failure(observed.serverless_service.as_ref());
+            let target_ref = &observed.autoscaler.spec.scale_target_ref;
             let pods = WatchedPods {
+                target: target_ref.clone(),
                 selector: target.to_owned(),
                 selected: selection.and_then(|selection| Selector::parse(&selection.selector).ok()),
                 patience: StartPatience::of_settings(&observed.settings),
                 sidecar: observed.sidecar_mode,
-                refused: context
-                    .scaling
-                    .scales
-                    .refused_pods(&observed.key.namespace, &observed.autoscaler.spec.scale_target_ref),
+                refused: context.scaling.scales.refused_pods(&observed.key.namespace, target_ref),
             };
             context.scaling.starts.watch(&observed.key, pods, reported);
         }

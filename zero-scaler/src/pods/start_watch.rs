@@ -10,6 +10,7 @@
 //! - A node that stops without a word keeps what is scheduled there for five minutes. While all
 //!   pods of the workload are on such nodes, the reconciler writes one more, which starts
 //!   elsewhere.
+//! - Where no pod exists and no status says why, a dry run of the template does.
 //! - The watch starts after a delay that is longer than most starts, so an ordinary wake costs the
 //!   API server nothing.
 
@@ -34,6 +35,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::problem_finder::{StartProblem, StartProblemFinder};
 pub use self::problem_finder::{UnusablePod, WatchedPods};
 use crate::cache::work_queue::WorkQueues;
+use crate::pods::next_pod::refusal;
 use crate::pods::node_acknowledgements::NodeAcknowledgements;
 
 /// Longer than most pods take to start.
@@ -98,7 +100,7 @@ impl StartWatches {
         let problem = ObservedProblem::default();
         let reported = reported.map(from_status).map(StartProblem::Failure);
         let finder = StartProblemFinder::new(pods.clone(), reported, self.nodes.clone());
-        let watch = self.watch_pods(key.clone(), pods.selector.clone(), finder, problem.clone());
+        let watch = self.watch_pods(key.clone(), &pods, finder, problem.clone());
         let watch = AbortOnDropHandle::new(tokio::spawn(watch));
         workloads.insert(key.clone(), WatchedWorkload::Starting { pods, problem, _watch: watch });
     }
@@ -148,11 +150,13 @@ impl StartWatches {
     fn watch_pods(
         &self,
         key: Key,
-        selector: String,
+        watched: &WatchedPods,
         finder: StartProblemFinder,
         observed: ObservedProblem,
     ) -> impl Future<Output = ()> + Send + use<> {
         let pods = Api::<Decoded<Pod>>::namespaced(self.client.clone(), &key.namespace);
+        let (client, target, selector) =
+            (self.client.clone(), watched.target.clone(), watched.selector.clone());
         let (queues, errors) = (self.queues.clone(), self.errors.of("Pod"));
         async move {
             tokio::time::sleep(WATCH_DELAY).await;
@@ -162,7 +166,8 @@ impl StartWatches {
                 queues.autoscalers.enqueue(key.clone());
                 queues.serverless_services.enqueue(key.clone());
             };
-            finder.run(events, report).await;
+            let refusal = || refusal(&client, &key.namespace, &target);
+            finder.run(events, refusal, report).await;
         }
     }
 

@@ -2,8 +2,10 @@
 //!
 //! Input: the PodAutoscaler reconciler, before a workload goes inactive and before it writes 0.
 //! Output: the problem of `autoscaler::findings::wake`, if there is one. Its facts are the pods of
-//! the target, and a server-side dry run of a copy of the newest ready pod: quotas, LimitRanges,
-//! Pod Security and admission policies answer as they would after zero.
+//! the target, and a server-side dry run of the next pod: quotas, LimitRanges, Pod Security and
+//! admission policies answer as they would after zero. The next pod is a copy of the newest ready
+//! one. Where pods do not follow a change of the template and no status counts them, it is of the
+//! template, and the answer shows whether the newest ready pod still is.
 //!
 //! What surprises: a problem holds for some time, so that a blocked workload costs few requests.
 
@@ -11,16 +13,18 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use autoscaler::Key;
+use autoscaler::api::ScaleTargetRef;
 use autoscaler::findings::Problem;
 use autoscaler::findings::reasons::Reason;
-use autoscaler::findings::wake::{WakeEvidence, blocking_condition, newest_ready_pod};
+use autoscaler::findings::wake::{WakeEvidence, blocking_condition, is_of_template, newest_ready_pod};
 use component_base::kubernetes::Decoded;
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use kube::api::{ListParams, ObjectMeta, PostParams};
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodTemplateSpec};
+use kube::api::{ListParams, ObjectMeta};
 use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 
 use crate::clock::now;
+use crate::pods::next_pod::{dry_run, template};
 
 /// How long a problem holds before the next check; doubled each time.
 const FIRST_DELAY: Duration = Duration::from_secs(10);
@@ -67,8 +71,14 @@ impl WakeChecks {
     }
 
     /// Checks a workload whose pods have this selector. `evidence` is without pods.
-    pub async fn check(&self, key: &Key, selector: &str, evidence: WakeEvidence<'_>) -> Option<Problem> {
-        let problem = self.find_problem(&key.namespace, selector, evidence).await;
+    pub async fn check(
+        &self,
+        key: &Key,
+        target: &ScaleTargetRef,
+        selector: &str,
+        evidence: WakeEvidence<'_>,
+    ) -> Option<Problem> {
+        let problem = self.find_problem(&key.namespace, target, selector, evidence).await;
         let mut blocked = self.blocked.lock();
         match &problem {
             Some(problem) => {
@@ -89,6 +99,7 @@ impl WakeChecks {
     async fn find_problem(
         &self,
         namespace: &str,
+        target: &ScaleTargetRef,
         selector: &str,
         evidence: WakeEvidence<'_>,
     ) -> Option<Problem> {
@@ -107,8 +118,24 @@ impl WakeChecks {
         if let Some(problem) = blocking_condition(&evidence) {
             return Some(problem);
         }
-        let refused = self.refusal(namespace, newest_ready_pod(&pods)?).await;
-        blocking_condition(&WakeEvidence { refused_pod: refused.as_deref(), ..evidence })
+        let newest = newest_ready_pod(&pods)?;
+        // Pods of a StatefulSet follow its template, and its status counts those that have.
+        let template = match target.kind.as_str() {
+            "StatefulSet" => None,
+            _ => template(&self.client, namespace, target).await,
+        };
+        match dry_run(&self.client, namespace, &next_pod(newest, template.as_ref())).await {
+            Err(refusal) => blocking_condition(&WakeEvidence { refused_pod: Some(&refusal), ..evidence }),
+            Ok(admitted) => {
+                let template = template.and_then(|template| template.spec);
+                let specs = template.zip(admitted.and_then(|pod| pod.spec)).zip(newest.spec.as_ref());
+                let is_other = specs.is_some_and(|((template, admitted), running)| {
+                    !is_of_template(running, &admitted, &template)
+                });
+                let other = is_other.then(|| newest.name_any());
+                blocking_condition(&WakeEvidence { other_template: other.as_deref(), ..evidence })
+            }
+        }
     }
 
     /// Undecodable pods are left out.
@@ -117,57 +144,36 @@ impl WakeChecks {
         let listed = pods.list(&ListParams::default().labels(selector).limit(MAX_PODS)).await?;
         Ok(listed.items.into_iter().filter_map(|pod| pod.0.ok()).map(|pod| pod.as_ref().clone()).collect())
     }
-
-    /// Why the API server refuses another pod like this one.
-    async fn refusal(&self, namespace: &str, pod: &Pod) -> Option<String> {
-        let pods = Api::<Pod>::namespaced(self.client.clone(), namespace);
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        match pods.create(&dry_run, &next_pod(pod)).await {
-            Ok(_) => None,
-            Err(error) if is_of_the_check(&error) => {
-                tracing::warn!(namespace, pod = pod.name_any(), %error, "dry run of a pod failed, ignored");
-                None
-            }
-            Err(kube::Error::Api(status)) => Some(status.message),
-            Err(error) => Some(error.to_string()),
-        }
-    }
 }
 
-/// Whether an error is about the dry run and not about pods of the workload: this process may not
-/// create any, or the copy has a field that only a running pod has.
-fn is_of_the_check(error: &kube::Error) -> bool {
-    let kube::Error::Api(status) = error else { return false };
-    match status.code {
-        403 => status.message.contains("cannot create resource \"pods\""),
-        422 => status.message.starts_with("Pod \"") && status.message.contains(" is invalid: "),
-        _ => false,
-    }
-}
-
-/// A copy of a running pod as its owner would create it, without what admission and the scheduler
-/// have set and compute again.
-fn next_pod(pod: &Pod) -> Pod {
+/// A pod as the owner of a running one would create it: of this template, else a copy without what
+/// admission and the scheduler have set and compute again.
+fn next_pod(pod: &Pod, template: Option<&PodTemplateSpec>) -> Pod {
     let meta = &pod.metadata;
+    let of_template = template.map(|template| template.metadata.clone().unwrap_or_default());
+    let source = of_template.as_ref().unwrap_or(meta);
     let mut owners = meta.owner_references.clone();
     // Needs the right to change the owner's finalizers.
     owners.iter_mut().flatten().for_each(|owner| owner.block_owner_deletion = None);
     let metadata = ObjectMeta {
         generate_name: Some(meta.generate_name.clone().unwrap_or_else(|| format!("{}-", pod.name_any()))),
         namespace: meta.namespace.clone(),
-        labels: meta.labels.clone(),
-        annotations: meta.annotations.clone(),
+        labels: source.labels.clone(),
+        annotations: source.annotations.clone(),
         owner_references: owners,
         ..ObjectMeta::default()
     };
-    let spec = pod.spec.clone().map(|spec| PodSpec {
-        node_name: None,
-        priority: None,
-        preemption_policy: None,
-        overhead: None,
-        ephemeral_containers: None,
-        ..spec
-    });
+    let copy = || {
+        pod.spec.clone().map(|spec| PodSpec {
+            node_name: None,
+            priority: None,
+            preemption_policy: None,
+            overhead: None,
+            ephemeral_containers: None,
+            ..spec
+        })
+    };
+    let spec = template.map_or_else(copy, |template| template.spec.clone());
     Pod { metadata, spec, status: None }
 }
 
@@ -189,7 +195,7 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(
-            serde_json::to_value(next_pod(&pod)).unwrap(),
+            serde_json::to_value(next_pod(&pod, None)).unwrap(),
             json!({
                 "apiVersion": "v1", "kind": "Pod",
                 "metadata": {"generateName": "web-", "namespace": "shop", "labels": {"app": "web"},

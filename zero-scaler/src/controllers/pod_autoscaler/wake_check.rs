@@ -24,7 +24,9 @@ pub(super) fn known(observed: &ObservedWorkload, context: &Context) -> Option<Re
 /// Checks it.
 pub(super) async fn check(observed: &ObservedWorkload, context: &Context) -> Result<(), Problem> {
     let selector = observed.target_selector().unwrap_or_default();
-    let checked = context.scaling.wake_checks.check(&observed.key, selector, evidence(observed)).await;
+    let target = &observed.autoscaler.spec.scale_target_ref;
+    let checks = &context.scaling.wake_checks;
+    let checked = checks.check(&observed.key, target, selector, evidence(observed)).await;
     checked.map_or(Ok(()), |problem| Err(of_target(observed, problem)))
 }
 
@@ -37,6 +39,7 @@ fn evidence(observed: &ObservedWorkload) -> WakeEvidence<'_> {
         refused_write: refused_write(observed),
         pods: &[],
         refused_pod: None,
+        other_template: None,
     }
 }
 

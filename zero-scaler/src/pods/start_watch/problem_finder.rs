@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::api::ScaleTargetRef;
 use autoscaler::contract::selector::Selector;
 use autoscaler::findings::pod_status::{PodReadiness, pod_readiness};
 use autoscaler::scaling::pod_start::{PodStartFailure, StartPatience, StartingPod, find_start_failure};
@@ -13,13 +14,18 @@ use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::runtime::watcher::{self, Event};
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::pods::node_acknowledgements::NodeAcknowledgements;
+
+/// Pause between two checks of why there is no pod.
+const REFUSAL_CHECK: Duration = Duration::from_secs(10);
 
 /// The pods to watch, and what they should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedPods {
+    /// What makes them.
+    pub target: ScaleTargetRef,
     /// The label selector of the target.
     pub selector: String,
     /// Selects those that get requests; `None` if it is invalid.
@@ -87,15 +93,21 @@ impl StartProblemFinder {
         Self { pods, unacknowledged, nodes, listed: false, problem, expected, epoch }
     }
 
-    /// Calls `report` once when all pods are listed, and on each change of the problem.
-    pub(super) async fn run(
+    /// Calls `report` once when all pods are listed, and on each change of the problem. While there
+    /// is no pod, `refusal` finds why the API server refuses one.
+    pub(super) async fn run<F: Future<Output = Option<String>>>(
         mut self,
         events: impl Stream<Item = Result<Event<Decoded<Pod>>, watcher::Error>>,
+        refusal: impl Fn() -> F,
         report: impl Fn(&Option<StartProblem>),
     ) {
         pin_mut!(events);
         let mut reported = false;
+        let reported_refusal = self.expected.refused.clone();
+        let mut checks = tokio::time::interval(REFUSAL_CHECK);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let is_missing = self.listed && self.pods.is_empty() && reported_refusal.is_none();
             tokio::select! {
                 event = events.next() => match event {
                     Some(Ok(event)) => self.apply(event),
@@ -103,6 +115,7 @@ impl StartProblemFinder {
                     None => return,
                 },
                 () = component_base::clock::sleep_until(self.next_change()) => {}
+                _ = checks.tick(), if is_missing => self.expected.refused = refusal().await,
             }
             if !self.listed {
                 continue;
@@ -263,13 +276,19 @@ mod tests {
 
     impl FinderTest {
         fn start(reported: Option<PodStartFailure>) -> Self {
+            Self::refusing(reported, None)
+        }
+
+        fn refusing(reported: Option<PodStartFailure>, refused: Option<&'static str>) -> Self {
             let (events, mut arriving) = mpsc::unbounded_channel();
             let (report_sender, reports) = mpsc::unbounded_channel();
             let stream = futures::stream::poll_fn(move |cx| arriving.poll_recv(cx)).map(Ok);
             let report = move |problem: &Option<StartProblem>| {
                 let _ = report_sender.send(problem.clone());
             };
+            let target = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web"});
             let expected = WatchedPods {
+                target: serde_json::from_value(target).unwrap(),
                 selector: "app=web".into(),
                 selected: Selector::parse_labels("app=web,track=stable"),
                 patience: PATIENCE,
@@ -278,7 +297,7 @@ mod tests {
             };
             let finder =
                 StartProblemFinder::new(expected, reported.map(StartProblem::Failure), Arc::default());
-            tokio::spawn(finder.run(stream, report));
+            tokio::spawn(finder.run(stream, move || std::future::ready(refused.map(str::to_owned)), report));
             Self { events, reports }
         }
 
@@ -303,6 +322,15 @@ mod tests {
         async fn next_problem(&mut self) -> Option<StartProblem> {
             self.reports.recv().await.unwrap()
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_why_there_is_no_pod() {
+        let mut finder = FinderTest::refusing(None, Some("exceeded quota: small"));
+        finder.list(&[]);
+        while finder.next_failure().await != Some((StartCause::PodsNotCreated, false)) {}
+        finder.send(Event::Apply(pod("stable-1", "Ready")));
+        while finder.next_failure().await.is_some() {}
     }
 
     #[tokio::test(start_paused = true)]

@@ -21,6 +21,8 @@ pub(crate) const HPA: &str = "/apis/autoscaling/v2/namespaces/shop/horizontalpod
 pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
 /// A custom resource with a scale subresource.
 const GADGET: &str = "/apis/example.com/v1/namespaces/shop/gadgets/web";
+/// Of a kind that the zero-scaler does not watch either.
+pub(crate) const REPLICA_SET: &str = "/apis/apps/v1/namespaces/shop/replicasets/web";
 pub(crate) const AUTOSCALER: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/podautoscalers/web";
 pub(crate) const SERVERLESS_SERVICE: &str =
     "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/web";
@@ -227,6 +229,11 @@ impl Cluster {
         events.into_iter().map(|(_, event)| event).collect()
     }
 
+    /// The path of the target.
+    pub(crate) fn target(&self) -> &'static str {
+        target(&self.api)
+    }
+
     /// Adds a Deployment of this name beside the target.
     pub(crate) fn copy_of_deployment(&self, name: &str) {
         self.api.put(&format!("/apis/apps/v1/namespaces/shop/deployments/{name}"), deployment(1));
@@ -244,12 +251,24 @@ impl Cluster {
 
     /// Adds that kind to discovery, with these subresources.
     pub(crate) fn discover_gadgets(&self, subresources: &[&str]) {
-        let names = subresources.iter().map(|subresource| format!("gadgets/{subresource}"));
-        let resources: Vec<Value> = std::iter::once("gadgets".to_owned())
+        self.discover("/apis/example.com/v1", "Gadget", "gadgets", subresources);
+    }
+
+    /// Replaces the target by a ReplicaSet.
+    pub(crate) fn scale_a_replica_set(&self) {
+        self.api.remove(DEPLOYMENT);
+        self.api.put(REPLICA_SET, deployment(1));
+        self.discover("/apis/apps/v1", "ReplicaSet", "replicasets", &["scale", "status"]);
+        self.edit(HPA, |hpa| hpa["spec"]["scaleTargetRef"]["kind"] = "ReplicaSet".into());
+    }
+
+    fn discover(&self, path: &str, kind: &str, plural: &str, subresources: &[&str]) {
+        let names = subresources.iter().map(|subresource| format!("{plural}/{subresource}"));
+        let resources: Vec<Value> = std::iter::once(plural.to_owned())
             .chain(names)
-            .map(|name| json!({"name": name, "singularName": "", "namespaced": true, "kind": "Gadget", "verbs": ["get"]}))
+            .map(|name| json!({"name": name, "singularName": "", "namespaced": true, "kind": kind, "verbs": ["get"]}))
             .collect();
-        self.api.set_discovery("/apis/example.com/v1", json!(resources));
+        self.api.set_discovery(path, json!(resources));
     }
 
     /// Creates a PodAutoscaler as a user, beside the HPA, or in place of it if the scaler is
@@ -407,7 +426,7 @@ fn size(api: &FakeApi) -> i64 {
 }
 
 fn target(api: &FakeApi) -> &'static str {
-    if api.get(GADGET).is_some() { GADGET } else { DEPLOYMENT }
+    [GADGET, REPLICA_SET].into_iter().find(|path| api.get(path).is_some()).unwrap_or(DEPLOYMENT)
 }
 
 /// Simulates the controllers of Deployments and EndpointSlices, and records lost requests.

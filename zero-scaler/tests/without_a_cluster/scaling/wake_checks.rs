@@ -2,14 +2,17 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::cluster::{AUTOSCALER, DEPLOYMENT, condition};
+use crate::harness::cluster::{AUTOSCALER, DEPLOYMENT, REPLICA_SET, condition};
 use crate::harness::scenario::Scenario;
 
 const PODS: &str = "/api/v1/namespaces/shop/pods";
 
 /// A workload with a ready pod, of which the API server has an object.
 async fn serving() -> Scenario {
-    let mut scenario = Scenario::new(1);
+    serving_from(Scenario::new(1)).await
+}
+
+async fn serving_from(mut scenario: Scenario) -> Scenario {
     let ready = json!([{"type": "Ready", "status": "True"}]);
     scenario.cluster.api.put(
         &format!("{PODS}/web-1"),
@@ -79,6 +82,24 @@ async fn right_that_the_zero_scaler_lacks_does_not_keep_the_last_pod() {
     scenario.cluster.api.refuse_writes(PODS, Some(message));
     scenario.decide_idle();
     scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn replica_set_keeps_its_pod_of_a_former_template() {
+    let scenario = Scenario::new(1);
+    scenario.cluster.scale_a_replica_set();
+    let set_image = |scenario: &Scenario, image: Value| {
+        scenario.cluster.edit(REPLICA_SET, |set| {
+            set["spec"]["template"]["spec"]["containers"] = json!([{"name": "app", "image": image}]);
+        });
+    };
+    set_image(&scenario, json!("v2"));
+    let mut scenario = serving_from(scenario).await;
+    until_blocked(&mut scenario, "RolloutIncomplete", "delete pod web-1").await;
+    // As it was.
+    set_image(&scenario, Value::Null);
+    scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
+    assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
