@@ -241,15 +241,9 @@ impl ScaleAccess for ScaleTargets {
         let api = self.api(namespace, target).await?;
         let scale = api.get_scale(&target.name).await.map_err(|error| self.failed(target, error))?;
         let replicas = scale.spec.and_then(|s| s.replicas).unwrap_or(0);
-        // A Scale has no managedFields. The writer matters only at zero.
-        let writer = match replicas {
-            // RBAC may allow `get` of `/scale` and not of the object.
-            0 => api
-                .get_metadata(&target.name)
-                .await
-                .map_or(Writer::Unknown, |object| last_writer(&object.metadata)),
-            _ => Writer::Unknown,
-        };
+        // A Scale has no managedFields. RBAC may allow `get` of `/scale` and not of the object.
+        let object = api.get_metadata(&target.name).await;
+        let writer = object.map_or(Writer::Unknown, |object| last_writer(&object.metadata));
         Ok(Scale {
             replicas,
             selector: scale.status.and_then(|s| s.selector).unwrap_or_default(),

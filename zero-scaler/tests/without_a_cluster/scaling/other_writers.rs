@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::cluster::{AUTOSCALER, Cluster, DEPLOYMENT, HPA, condition};
+use crate::harness::cluster::{AUTOSCALER, Cluster, HPA, condition};
 use crate::harness::scenario::Scenario;
 
 const HPA_ON_CPU: &str = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/cpu";
@@ -24,7 +24,7 @@ fn hpa_on_cpu(cluster: &Cluster) {
 /// Scales the target as another field manager, which then owns its size.
 fn scale_by(cluster: &Cluster, manager: &str, replicas: i64) {
     let fields: Value = json!({"f:spec": {"f:replicas": {}}});
-    cluster.edit(DEPLOYMENT, |object| {
+    cluster.edit(cluster.target(), |object| {
         object["spec"]["replicas"] = replicas.into();
         object["metadata"]["managedFields"] = json!([{"manager": manager, "operation": "Update",
             "fieldsType": "FieldsV1", "fieldsV1": fields}]);
@@ -56,7 +56,16 @@ async fn direct_scaler_leaves_sizes_above_zero_to_an_hpa_of_its_target() {
 
 #[tokio::test(start_paused = true)]
 async fn yields_to_a_controller_that_reverts_zero_again_and_again() {
-    let mut scenario = Scenario::new(1);
+    for is_watched in [true, false] {
+        let scenario = Scenario::new(1);
+        if !is_watched {
+            scenario.cluster.scale_a_replica_set();
+        }
+        yields_to_an_operator(scenario).await;
+    }
+}
+
+async fn yields_to_an_operator(mut scenario: Scenario) {
     scenario.until_serving().await;
     for _ in 0..3 {
         scenario.until_at_zero().await;
