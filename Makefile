@@ -210,6 +210,28 @@ fuzz: ## Fuzz the proxies and the metrics-adapter for FUZZ_SECONDS (300), with a
 test-fuzz: ## Fuzz for a minute
 	@$(MAKE) fuzz FUZZ_SECONDS=60
 
+# libFuzzer needs LLVM's counters in the programs under test, which rustc inserts by flags of the stable toolchain, and so a target
+# directory of its own. What it finds stays in the cache, where the next run begins.
+COVERAGE := -C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=4 -C llvm-args=-sanitizer-coverage-inline-8bit-counters \
+  -C llvm-args=-sanitizer-coverage-pc-table -C llvm-args=-sanitizer-coverage-trace-compares -C codegen-units=1 -C debug-assertions
+TARGET ?= $(notdir $(wildcard tests/fuzz-targets/corpus/*))
+.PHONY: fuzz-guided
+fuzz-guided: FUZZ_SECONDS ?= 300
+fuzz-guided: export CARGO_TARGET_DIR := $(ROUSE_CACHE)/fuzz/target
+fuzz-guided: export RUSTFLAGS := $(COVERAGE) --cfg fuzzing
+fuzz-guided: /usr/bin/g++ ## Fuzz the parser TARGET (default: each), guided by coverage, for FUZZ_SECONDS (300) each
+	cargo build --release --locked --target $(HOST) --package fuzz-targets
+	@for target in $(TARGET); do \
+	  found=$(ROUSE_CACHE)/fuzz/corpus/$$target && mkdir -p $$found && echo "fuzzing $$target" && \
+	  FUZZ_TARGET=$$target $(CARGO_TARGET_DIR)/$(HOST)/release/fuzz-targets $$found tests/fuzz-targets/corpus/$$target \
+	    -max_total_time=$(FUZZ_SECONDS) -timeout=30 -print_final_stats=1 -artifact_prefix=$$found/ || exit 1; \
+	done
+
+/usr/bin/g++:
+	@test "$$(id --user)" = 0 || { echo 'as root, on Debian, run: apt-get install g++'; exit 1; }
+	apt-get update --quiet=2
+	apt-get install --yes --no-install-recommends --quiet=2 g++
+
 .PHONY: test-h2spec
 test-h2spec: export H2SPEC := $(H2SPEC)
 test-h2spec: $(H2SPEC) ## Test both proxies with h2spec

@@ -1,9 +1,8 @@
-//! Fuzz tests of every parser of external input: stats, selectors, API requests, reviews of pods
-//! and websocket frames.
+//! Fuzz tests of servers: API requests and websocket frames. `tests/fuzz-targets` has the parsers.
 //!
-//! No input may panic, add a non-finite number to a window, or lead to a response that is not in
-//! the format of the API; and good requests must be served afterwards. The five targets run in
-//! parallel. See [`fuzzing`] for the duration and the seeds.
+//! No input may panic or lead to a response that is not in the format of the API; and good requests
+//! must be served afterwards. Both targets run in parallel. See [`fuzzing`] for the duration and
+//! the seeds.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,9 +14,6 @@
 
 mod frames;
 mod requests;
-mod reviews;
-mod selectors;
-mod stats;
 #[path = "../support/mod.rs"]
 mod support;
 
