@@ -6,6 +6,7 @@
 
 use std::mem;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
@@ -18,6 +19,7 @@ use http_client::interim;
 use hyper::body::Incoming;
 
 use crate::client_stream::ClientSignals;
+use crate::memory::upload_memory::UploadMemory;
 
 /// A request body that the server receives.
 #[derive(Debug)]
@@ -49,6 +51,7 @@ struct Http1Body {
 #[derive(Debug)]
 struct Http2Body {
     frames: RecvStream,
+    memory: Option<Arc<UploadMemory>>,
     /// Bytes that are missing, if the head named a length; h2 checks it.
     left: Option<u64>,
     /// Only trailers may follow.
@@ -69,11 +72,20 @@ impl IncomingBody {
         Self(Source::Http1(Http1Body { body, signals }))
     }
 
-    pub(crate) fn http2(headers: &HeaderMap, frames: RecvStream) -> Self {
+    /// Reports to the connection's `memory` what is read of an upload.
+    pub(crate) fn http2(headers: &HeaderMap, frames: RecvStream, memory: &Arc<UploadMemory>) -> Self {
         let has_ended = frames.is_end_stream();
         let left = if has_ended { Some(0) } else { content_length(headers) };
         let expects_continue = !has_ended && lists(headers, EXPECT, "100-continue");
-        Self(Source::Http2(Http2Body { frames, left, expects_continue, has_all_data: false, has_ended }))
+        let memory = (!has_ended).then(|| memory.clone());
+        Self(Source::Http2(Http2Body {
+            frames,
+            memory,
+            left,
+            expects_continue,
+            has_all_data: false,
+            has_ended,
+        }))
     }
 }
 
@@ -162,7 +174,18 @@ impl Http2Body {
         }
         self.frames.flow_control().release_capacity(data.len()).map_err(IncomingBodyError::Http2)?;
         self.has_ended = self.frames.is_end_stream();
+        if let Some(memory) = &self.memory {
+            memory.read(self.frames.stream_id().as_u32());
+        }
         Ok(data)
+    }
+}
+
+impl Drop for Http2Body {
+    fn drop(&mut self) {
+        if let Some(memory) = &self.memory {
+            memory.end(self.frames.stream_id().as_u32());
+        }
     }
 }
 

@@ -34,8 +34,8 @@ struct Guard(Arc<Semaphore>);
 impl ConnectionGuard for Guard {
     type Permit = ();
 
-    fn take_memory(&self, _: u64) -> Option<()> {
-        Some(())
+    fn take_memory(&self, _: u64) -> Result<(), Box<Response<Full<Bytes>>>> {
+        Ok(())
     }
 
     async fn closed(&self) {

@@ -113,6 +113,14 @@ impl ClientAccount {
         counted(self.account.take(bytes), &self.metrics.refused_requests).map(Some)
     }
 
+    /// Takes bytes of uploads that the app does not read.
+    ///
+    /// # Errors
+    /// When the client's parts for uploads are used up.
+    pub(crate) fn take_upload(&self, bytes: u64) -> Result<MemoryPermit, BudgetExceeded> {
+        counted(self.account.take_upload(bytes), &self.metrics.refused_requests)
+    }
+
     /// Counts an idle connection that was closed for others.
     pub(crate) fn idle_connection_closed(&self) {
         self.metrics.closed_idle_connections.inc();

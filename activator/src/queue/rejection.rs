@@ -22,6 +22,12 @@ pub enum Rejection {
         /// Bytes of the budget.
         bound: u64,
     },
+    /// The part of it for uploads that nothing reads is used up.
+    #[error("the activator's memory budget of {bound} bytes has no room for data that no pod reads")]
+    UploadMemoryFull {
+        /// Bytes of the budget.
+        bound: u64,
+    },
     /// No slot was free before the deadline.
     #[error("no pod of the workload could take the request within {after:?}")]
     WakeTimeout {

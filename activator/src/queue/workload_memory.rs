@@ -52,6 +52,17 @@ impl WorkloadMemory {
         })
     }
 
+    /// Takes memory of uploads that nothing reads.
+    ///
+    /// # Errors
+    /// [`Rejection::UploadMemoryFull`].
+    pub fn take_upload(&self, bytes: u64) -> Result<MemoryPermit, Rejection> {
+        self.account.take_upload(bytes).map_err(|exceeded| {
+            self.metrics.get().request_refused();
+            Rejection::UploadMemoryFull { bound: exceeded.bound }
+        })
+    }
+
     fn count_refusal<T>(&self, taken: Result<T, BudgetExceeded>) -> Option<T> {
         taken.inspect_err(|_| self.metrics.get().connection_refused()).ok()
     }

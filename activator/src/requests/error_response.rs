@@ -81,6 +81,7 @@ fn call_failure(error: &RequestError) -> CallFailure {
     let failure = match error {
         RequestError::Rejected(Rejection::DeadlineExceeded(_))
         | RequestError::Forward(ForwardError::TimedOut(_)) => CallFailure::timed_out,
+        RequestError::Rejected(Rejection::UploadMemoryFull { .. }) => CallFailure::exhausted,
         RequestError::Rejected(_)
         | RequestError::Forward(
             ForwardError::Unreachable(_)
@@ -106,9 +107,9 @@ fn problem(error: &RequestError) -> Problem {
         RequestError::Rejected(Rejection::QueueFull { .. }) => {
             (StatusCode::SERVICE_UNAVAILABLE, "QueueFull", Some(QUEUE_RETRY_SECONDS))
         }
-        RequestError::Rejected(Rejection::ActivatorMemoryFull { .. }) => {
-            (StatusCode::SERVICE_UNAVAILABLE, "ActivatorMemoryFull", Some(QUEUE_RETRY_SECONDS))
-        }
+        RequestError::Rejected(
+            Rejection::ActivatorMemoryFull { .. } | Rejection::UploadMemoryFull { .. },
+        ) => (StatusCode::SERVICE_UNAVAILABLE, "ActivatorMemoryFull", Some(QUEUE_RETRY_SECONDS)),
         RequestError::Rejected(Rejection::ActivatorStopping) => {
             (StatusCode::SERVICE_UNAVAILABLE, "ActivatorStopping", Some(QUEUE_RETRY_SECONDS))
         }

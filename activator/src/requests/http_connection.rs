@@ -3,11 +3,15 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::Response;
+use http_body_util::Full;
 use proxy::memory::budget::MemoryPermit;
 use proxy::memory::open_connections::{ConnectionActivity, ConnectionPlace};
 use proxy::server::ConnectionGuard;
 
 use crate::queue::workload_throttler::WorkloadThrottler;
+use crate::requests::error_response::{self, RequestError};
 
 /// Counts the requests of a connection.
 pub type HttpActivity = ConnectionActivity<MemoryPermit>;
@@ -37,8 +41,14 @@ impl HttpConnection {
 impl ConnectionGuard for HttpConnection {
     type Permit = MemoryPermit;
 
-    fn take_memory(&self, bytes: u64) -> Option<MemoryPermit> {
-        self.workload.memory().take(bytes).ok()
+    fn take_memory(&self, bytes: u64) -> Result<MemoryPermit, Box<Response<Full<Bytes>>>> {
+        let taken = self.workload.memory().take_upload(bytes);
+        taken.map_err(|rejection| {
+            let error = RequestError::from(rejection);
+            let response = error_response::respond(&error, self.workload.key());
+            self.workload.metrics().answered(response.status());
+            Box::new(response)
+        })
     }
 
     fn admits_http2(&self) -> bool {

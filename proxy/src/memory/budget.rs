@@ -188,20 +188,34 @@ impl MemoryAccount {
     /// # Errors
     /// When there are not enough of these.
     pub fn take(self: &Arc<Self>, bytes: u64) -> Result<MemoryPermit, BudgetExceeded> {
-        let mut taken = self.take_free(bytes);
+        self.take_part(bytes, 1)
+    }
+
+    /// As [`take`](Self::take), for data that clients send ahead. It fills neither the share nor
+    /// the pool beyond their half: requests beside it need memory too.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub fn take_upload(self: &Arc<Self>, bytes: u64) -> Result<MemoryPermit, BudgetExceeded> {
+        self.take_part(bytes, 2)
+    }
+
+    /// Takes bytes where they fit in one of `parts` even parts.
+    fn take_part(self: &Arc<Self>, bytes: u64, parts: u64) -> Result<MemoryPermit, BudgetExceeded> {
+        let mut taken = self.take_free(bytes, parts);
         for _ in 0..MAX_CLOSED {
             if taken.is_ok() || !self.close_idle_connection() {
                 break;
             }
-            taken = self.take_free(bytes);
+            taken = self.take_free(bytes, parts);
         }
         taken
     }
 
-    fn take_free(self: &Arc<Self>, bytes: u64) -> Result<MemoryPermit, BudgetExceeded> {
+    fn take_free(self: &Arc<Self>, bytes: u64, parts: u64) -> Result<MemoryPermit, BudgetExceeded> {
         let ledger = &*self.ledger;
-        let is_pooled = !add_within(&self.own, bytes, self.share());
-        if is_pooled && !add_within(&ledger.pooled, bytes, ledger.pool()) {
+        let is_pooled = !add_within(&self.own, bytes, self.share() / parts);
+        if is_pooled && !add_within(&ledger.pooled, bytes, ledger.pool() / parts) {
             return Err(BudgetExceeded { bound: ledger.bound });
         }
         // Fails only after accounts have joined: permits may then exceed the shares of today.

@@ -1,9 +1,9 @@
 //! Bytes that connections and requests take of the [`budget`](super::budget).
 //!
 //! A connection takes its bytes with its accept, an HTTP/2 stream with its head, and a held request
-//! takes those that it brings. They are estimates of what stays in memory. Uploads of HTTP/2 take
-//! what nothing has read of them. Other bytes that running requests buffer have no permit: they are
-//! a reason why the budget is a part of the memory limit.
+//! takes those that it brings. They are estimates of what stays in memory. Data of HTTP/2 that
+//! nothing reads takes what it keeps (`server::http2`). Other bytes that running requests buffer
+//! have no permit: they are a reason why the budget is a part of the memory limit.
 
 use http::Version;
 use http::request::Parts;
@@ -39,12 +39,17 @@ pub fn request_bytes(version: Version, upgrades: bool) -> u64 {
 }
 
 /// What a request takes more while it is held: a large head, and what is read of its body ahead.
-/// `body` is the upper bound of the body's size, if it has one.
+/// `body` is the upper bound of the body's size, if it has one. Uploads of HTTP/2 take what has
+/// arrived, held or not.
 pub fn held_bytes(head: &Parts, body: Option<u64>) -> u64 {
+    let version = head.version;
     let fields = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
     let path = head.uri.path_and_query().map_or(0, |path| path.as_str().len());
     let head = (fields.sum::<usize>() + path).saturating_sub(HEAD_BYTES) as u64;
-    let read_ahead = u64::from(BODY_READ_AHEAD);
+    let read_ahead = match version {
+        Version::HTTP_2 => 0,
+        _ => u64::from(BODY_READ_AHEAD),
+    };
     head.saturating_add(body.unwrap_or(read_ahead).min(read_ahead))
 }
 
@@ -62,6 +67,9 @@ mod tests {
         assert_eq!(held_bytes(&head(&value), Some(10)), 5009 - 4096 + 10);
         assert_eq!(held_bytes(&head("value"), Some(1 << 30)), 64 << 10);
         assert_eq!(held_bytes(&head("value"), None), 64 << 10);
+        let mut http2 = head(&value);
+        http2.version = Version::HTTP_2;
+        assert_eq!(held_bytes(&http2, None), 5009 - 4096);
     }
 
     #[test]

@@ -2,13 +2,20 @@
 
 use std::future::{Future, pending};
 
+use bytes::Bytes;
+use http::Response;
+use http_body_util::Full;
+
 /// Held by an open connection until its end.
 pub trait ConnectionGuard: Send + Sync + 'static {
     /// A part of the memory budget, until dropped.
     type Permit: Send + 'static;
 
-    /// Takes memory for data of uploads that nothing reads; `None` if there is no more.
-    fn take_memory(&self, bytes: u64) -> Option<Self::Permit>;
+    /// Takes memory for data of uploads that nothing reads.
+    ///
+    /// # Errors
+    /// The response to an upload, if there is no more.
+    fn take_memory(&self, bytes: u64) -> Result<Self::Permit, Box<Response<Full<Bytes>>>>;
 
     /// Called when the connection begins HTTP/2, which takes more memory; false closes it.
     fn admits_http2(&self) -> bool {
@@ -26,7 +33,7 @@ pub trait ConnectionGuard: Send + Sync + 'static {
 impl ConnectionGuard for () {
     type Permit = ();
 
-    fn take_memory(&self, _: u64) -> Option<()> {
-        Some(())
+    fn take_memory(&self, _: u64) -> Result<(), Box<Response<Full<Bytes>>>> {
+        Ok(())
     }
 }

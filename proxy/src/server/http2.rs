@@ -17,14 +17,13 @@ mod lifetime;
 mod ready_list;
 mod stream_set;
 mod unread_data;
+mod unsent_data;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use h2::server::Builder;
 use http_client::BoxError;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -33,9 +32,11 @@ use tokio_util::io::InspectReader;
 use self::connection::Connection;
 use self::lifetime::Lifetime;
 use self::unread_data::UnreadData;
+use self::unsent_data::UnsentData;
 use super::connection_guard::ConnectionGuard;
 use super::request_handler::RequestHandler;
 use crate::listener::ConnectionAddresses;
+use crate::memory::upload_memory::{FrameHeads, UploadMemory};
 
 /// Streams of one connection, at most.
 const STREAMS: u32 = 1024;
@@ -43,12 +44,13 @@ const STREAMS: u32 = 1024;
 /// time if its clients disconnect. More with one write end the connection (CVE-2023-44487).
 const UNREAD_RESETS: usize = 256;
 /// Bytes of a response that wait in this process until the client reads them, at most.
-const SEND_BUFFER: usize = 64 << 10;
+const SEND_BUFFER: usize = 16 << 10;
 
 /// The settings of all connections of a listener.
 #[derive(Debug)]
 pub(super) struct Http2Server {
     builder: Builder,
+    window: u32,
     idle_timeout: Duration,
     ping: Duration,
 }
@@ -67,7 +69,7 @@ impl Http2Server {
             .initial_connection_window_size(connection_window(window))
             .max_send_buffer_size(SEND_BUFFER)
             .max_header_list_size(u32::try_from(max_header_bytes).unwrap_or(u32::MAX));
-        Self { builder, idle_timeout, ping }
+        Self { builder, window, idle_timeout, ping }
     }
 
     /// Serves one connection to its end. Its guard pays for uploads that nothing reads. After
@@ -88,12 +90,11 @@ impl Http2Server {
         C: Future<Output = ()>,
         G: ConnectionGuard,
     {
-        let received = Arc::<AtomicUsize>::default();
-        let unread = UnreadData::new(guard, received.clone());
-        let stream = InspectReader::new(stream, move |bytes: &[u8]| {
-            received.fetch_add(bytes.len(), Ordering::Relaxed);
-        });
-        let handshake = self.builder.handshake::<_, Bytes>(stream);
+        let memory = Arc::<UploadMemory>::default();
+        let unread = UnreadData::new(guard, memory.clone(), self.window);
+        let mut heads = FrameHeads::new();
+        let stream = InspectReader::new(stream, move |bytes: &[u8]| memory.receive(&mut heads, bytes));
+        let handshake = self.builder.handshake::<_, UnsentData>(stream);
         let mut frames = tokio::select! {
             biased;
             // Without the client's settings it cannot have sent a request.

@@ -9,6 +9,7 @@
 use std::future::pending;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{HeaderMap, Request, Response, Version};
 use http_body_util::{Either, Full};
 use proxy::gateway;
@@ -22,6 +23,7 @@ use proxy::server::ConnectionGuard;
 use proxy::timeouts::request_body::RequestBody;
 use proxy::tracked_body::TrackedBody;
 
+use super::error_response::RequestError;
 use super::handler::{Handler, HandlerBody, error_response};
 use crate::memory::{ClientAccount, ClientMemory};
 use crate::readiness::pod_identity::Destination;
@@ -68,10 +70,11 @@ impl ClientConnection {
 }
 
 impl ConnectionGuard for ClientConnection {
-    type Permit = Option<MemoryPermit>;
+    type Permit = MemoryPermit;
 
-    fn take_memory(&self, bytes: u64) -> Option<Self::Permit> {
-        self.account.take_request(bytes).ok()
+    fn take_memory(&self, bytes: u64) -> Result<MemoryPermit, Box<Response<Full<Bytes>>>> {
+        let taken = self.account.take_upload(bytes);
+        taken.map_err(|exceeded| Box::new(RequestError::UploadMemoryFull(exceeded).into_response()))
     }
 
     fn admits_http2(&self) -> bool {

@@ -25,6 +25,11 @@ pub(crate) enum RequestError {
     QueueFull(#[from] QueueFull),
     #[error("the sidecar's memory budget of {} bytes is used up; raise its memory limit or run more pods", .0.bound)]
     MemoryFull(BudgetExceeded),
+    #[error(
+        "the sidecar's memory budget of {} bytes has no room for data that the app does not read; raise its memory \
+         limit or run more pods", .0.bound
+    )]
+    UploadMemoryFull(BudgetExceeded),
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     #[error("the app refuses connections; check that it listens on the configured port")]
@@ -87,6 +92,7 @@ impl RequestError {
             }
             Self::QueueFull(_)
             | Self::MemoryFull(_)
+            | Self::UploadMemoryFull(_)
             | Self::Unavailable(_)
             | Self::TooManyTunnels
             | Self::Unprocessed
@@ -112,6 +118,7 @@ impl RequestError {
             | Self::AppUnreachable
             | Self::NoFreeStream(_)
             | Self::Unprocessed => CallFailure::refused,
+            Self::UploadMemoryFull(_) => CallFailure::exhausted,
             Self::AppClosed => CallFailure::unavailable,
             Self::TimedOut(_) | Self::DeadlineExceeded(_) => CallFailure::timed_out,
             Self::AppFailed

@@ -145,6 +145,7 @@ pub fn mark_failure<B>(response: &mut Response<B>, error: &RequestError) {
             Rejection::QueueFull { .. }
                 | Rejection::ActivatorMemoryFull { .. }
                 | Rejection::ActivatorStopping
+                | Rejection::UploadMemoryFull { .. }
                 | Rejection::CannotStart { .. }
                 | Rejection::WakeTimeout { .. }
         )

@@ -78,6 +78,11 @@ impl CallFailure {
         Self { status: "14", message, retry: None }
     }
 
+    /// There is no memory for more of a call that may have begun: RESOURCE_EXHAUSTED.
+    pub fn exhausted(message: String) -> Self {
+        Self { status: "8", message, retry: None }
+    }
+
     /// A time has passed, and the call may have run: DEADLINE_EXCEEDED.
     pub fn timed_out(message: String) -> Self {
         Self { status: "4", message, retry: None }

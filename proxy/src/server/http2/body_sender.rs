@@ -10,22 +10,42 @@ use http_body::{Body, Frame};
 use http_client::BoxError;
 use pin_project_lite::pin_project;
 
+use super::unsent_data::{UnsentBytes, UnsentData};
+use crate::gateway::grpc::CallFailure;
+
 pin_project! {
     /// A body that is being sent. Dropped before its end, it resets the stream.
     pub(super) struct BodySender<B> {
         #[pin]
         body: B,
-        to: SendStream<Bytes>,
+        to: SendStream<UnsentData>,
         // A frame that waits for the client's window; it is not the last one.
         waiting: Option<Bytes>,
+        unsent: UnsentBytes,
     }
 }
 
 // === impl BodySender ===
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>>> BodySender<B> {
-    pub(super) fn new(body: B, to: SendStream<Bytes>) -> Self {
-        Self { body, to, waiting: None }
+    /// Counts data in `unsent` until the client reads it.
+    pub(super) fn new(body: B, to: SendStream<UnsentData>, unsent: UnsentBytes) -> Self {
+        Self { body, to, waiting: None, unsent }
+    }
+
+    /// Whether the client must read before more can be sent.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Ends the response before its end: with the status of a call, or with a reset.
+    pub(super) fn end(self: Pin<&mut Self>, failure: Option<CallFailure>) {
+        let to = self.project().to;
+        // The trailers fail if the stream was reset.
+        match failure.map(|failure| to.send_trailers(failure.trailers())) {
+            Some(Ok(())) => {}
+            Some(Err(_)) | None => to.send_reset(Reason::CANCEL),
+        }
     }
 
     /// Ready after the end of the body, or when the client reads no more.
@@ -36,7 +56,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>>> BodySender<B> {
                 return Poll::Ready(());
             }
             if let Some(data) = this.waiting.take()
-                && this.to.send_data(data, false).is_err()
+                && this.to.send_data(UnsentData::new(data, this.unsent), false).is_err()
             {
                 return Poll::Ready(());
             }
@@ -46,7 +66,8 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>>> BodySender<B> {
             };
             match frame {
                 Some(Ok(frame)) => {
-                    if send(frame, this.body.is_end_stream(), this.to, this.waiting) {
+                    let is_last = this.body.is_end_stream();
+                    if send(frame, is_last, this.to, this.waiting, this.unsent) {
                         return Poll::Ready(());
                     }
                 }
@@ -58,7 +79,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>>> BodySender<B> {
                 }
                 None => {
                     // Fails only if the stream was reset.
-                    let _ = this.to.send_data(Bytes::new(), true);
+                    let _ = this.to.send_data(UnsentData::new(Bytes::new(), this.unsent), true);
                     return Poll::Ready(());
                 }
             }
@@ -67,12 +88,18 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>>> BodySender<B> {
 }
 
 /// Sends a frame, or sets it to `waiting`. True if it ends the stream.
-fn send(frame: Frame<Bytes>, is_last: bool, to: &mut SendStream<Bytes>, waiting: &mut Option<Bytes>) -> bool {
+fn send(
+    frame: Frame<Bytes>,
+    is_last: bool,
+    to: &mut SendStream<UnsentData>,
+    waiting: &mut Option<Bytes>,
+    unsent: &UnsentBytes,
+) -> bool {
     // Sending fails only if the stream was reset.
     match frame.into_data() {
         // h2 keeps what the window does not fit; it would stay in memory in any case.
         Ok(data) if is_last => {
-            let _ = to.send_data(data, true);
+            let _ = to.send_data(UnsentData::new(data, unsent), true);
             true
         }
         Ok(data) => {
@@ -92,7 +119,7 @@ fn send(frame: Frame<Bytes>, is_last: bool, to: &mut SendStream<Bytes>, waiting:
 }
 
 /// Waits until the client accepts data; false if the stream has ended.
-fn poll_capacity(to: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<bool> {
+fn poll_capacity(to: &mut SendStream<UnsentData>, cx: &mut Context<'_>) -> Poll<bool> {
     // Also registers for a reset, which gives no capacity.
     if to.poll_reset(cx).is_ready() {
         return Poll::Ready(false);

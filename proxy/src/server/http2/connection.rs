@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
 use h2::server::{self, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{Method, Request};
@@ -21,6 +20,8 @@ use super::lifetime::{Lifetime, LifetimeEvent};
 use super::ready_list::ReadyList;
 use super::stream_set::StreamSet;
 use super::unread_data::UnreadData;
+use super::unsent_data::UnsentData;
+use crate::gateway::grpc::Call;
 use crate::incoming_body::IncomingBody;
 use crate::listener::ConnectionAddresses;
 use crate::server::connection_guard::ConnectionGuard;
@@ -33,7 +34,7 @@ const GOAWAY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection after its handshake.
 pub(super) struct Connection<'a, I, H: RequestHandler, S: Future, C, G: ConnectionGuard> {
-    frames: server::Connection<I, Bytes>,
+    frames: server::Connection<I, UnsentData>,
     handler: H,
     addresses: Arc<ConnectionAddresses>,
     streams: StreamSet<Exchange<H::Response, H::Body>>,
@@ -75,7 +76,7 @@ where
     /// Without requests for `idle_timeout`, the client gets GOAWAY, and no request is lost. A
     /// client that does not acknowledge that is disconnected after `goaway_timeout`.
     pub(super) fn new(
-        frames: server::Connection<I, Bytes>,
+        frames: server::Connection<I, UnsentData>,
         handler: H,
         addresses: Arc<ConnectionAddresses>,
         lifetime: Lifetime<S, C>,
@@ -153,7 +154,12 @@ where
                     return ended;
                 }
             }
-            self.unread.account(&mut self.streams);
+            if let Err(full) = self.unread.account(&mut self.streams, &self.signals.unsent) {
+                self.frames.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                let _ = self.frames.poll_closed(cx);
+                return Poll::Ready(Err(full.into()));
+            }
+            self.adjust_window();
         }
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -180,13 +186,30 @@ where
         }
     }
 
-    fn begin_exchange(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
-        let (head, mut body) = request.into_parts();
-        let upload = (!body.is_end_stream()).then(|| body.flow_control().clone());
+    fn begin_exchange(&mut self, request: Request<RecvStream>, respond: SendResponse<UnsentData>) {
+        let (head, body) = request.into_parts();
+        let upload = (!body.is_end_stream()).then(|| body.stream_id().as_u32());
+        if let Some(stream) = upload {
+            self.unread.memory().accept(stream);
+        }
         let is_head = head.method == Method::HEAD;
-        let body = IncomingBody::http2(&head.headers, body);
-        let response = self.handler.handle(Request::from_parts(head, body), &self.addresses);
-        self.streams.insert(Exchange::new(response, respond, is_head, self.signals.clone()), upload);
+        let body = IncomingBody::http2(&head.headers, body, self.unread.memory());
+        let request = Request::from_parts(head, body);
+        let call = Call::of(&request);
+        let response = self.handler.handle(request, &self.addresses);
+        let exchange = Exchange::new(response, respond, is_head, call, self.signals.clone());
+        self.streams.insert(exchange, upload);
+    }
+
+    /// Has the client send less of each upload while many bytes are unread.
+    fn adjust_window(&mut self) {
+        // Fails while the client has not acknowledged an earlier one.
+        if let Some(window) = self.unread.new_window()
+            && self.frames.set_initial_window_size(window).is_ok()
+        {
+            self.unread.announce(window);
+            self.frames_waker.wake_by_ref();
+        }
     }
 
     /// Ready if the connection ends at once.

@@ -3,58 +3,61 @@
 //! A future has a place that the next one reuses, so most streams need no allocation.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use h2::FlowControl;
-use tokio::task::coop::{Unconstrained, unconstrained};
+use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 
 use super::ready_list::{ReadyList, StreamWaker};
 
 /// Free places that are kept while there is no stream.
 const KEPT_PLACES: usize = 8;
-/// Largest frame of a client, as no other size is announced (RFC 9113, 6.5.2).
-const FRAME: usize = 16 << 10;
+
+/// A stream whose response may wait for its client.
+pub(super) trait BufferedBytes {
+    /// Bytes of the response that wait.
+    fn buffered_bytes(self: Pin<&mut Self>) -> usize;
+}
 
 /// Futures that the task of a connection polls when they are woken.
 pub(super) struct StreamSet<F> {
     places: Vec<Place<F>>,
     free: Vec<usize>,
-    /// Streams with a body.
-    uploads: usize,
+    /// Bytes of responses that wait for their client to read.
+    buffered: usize,
     /// End of the last stream; of no meaning while there are streams.
     last_end: Instant,
     ready: Arc<ReadyList>,
 }
 
 struct Place<F> {
-    /// `None` if the place is free. Unconstrained, because the streams would share the budget of
-    /// their task: many streams would exhaust it, and the rest would be polled in vain.
-    future: Pin<Box<Option<Unconstrained<F>>>>,
-    /// Of a stream whose request has a body: how much of it is unread.
-    upload: Option<FlowControl>,
+    /// `None` if the place is free.
+    future: Pin<Box<Option<F>>>,
+    /// The stream, if its request has a body.
+    upload: Option<u32>,
+    /// Bytes of its response that wait.
+    buffered: usize,
     state: Arc<StreamWaker>,
     waker: Waker,
 }
 
 // === impl StreamSet ===
 
-impl<F: Future<Output = ()>> StreamSet<F> {
+impl<F: Future<Output = ()> + BufferedBytes> StreamSet<F> {
     pub(super) fn new(ready: Arc<ReadyList>) -> Self {
-        Self { places: Vec::new(), free: Vec::new(), uploads: 0, last_end: Instant::now(), ready }
+        Self { places: Vec::new(), free: Vec::new(), buffered: 0, last_end: Instant::now(), ready }
     }
 
-    /// Adds a future and polls it. `upload` is of a request with a body.
-    pub(super) fn insert(&mut self, future: F, upload: Option<FlowControl>) {
+    /// Adds a future and polls it. `upload` is the stream of a request with a body.
+    pub(super) fn insert(&mut self, future: F, upload: Option<u32>) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::new(self.places.len(), self.ready.clone()));
             self.places.len() - 1
         });
         if let Some(place) = self.places.get_mut(index) {
-            place.future.set(Some(unconstrained(future)));
-            self.uploads += usize::from(upload.is_some());
+            place.future.set(Some(future));
             place.upload = upload;
             self.poll(index);
         }
@@ -62,7 +65,11 @@ impl<F: Future<Output = ()>> StreamSet<F> {
 
     /// Polls the future at `index`, if there is one: a waker may outlive its future.
     pub(super) fn poll(&mut self, index: usize) {
-        if self.places.get_mut(index).is_some_and(Place::poll) {
+        let Some(place) = self.places.get_mut(index) else { return };
+        let (ended, before) = (place.poll(), place.buffered);
+        place.buffered = place.buffered_bytes();
+        self.buffered = self.buffered + place.buffered - before;
+        if ended {
             self.vacate(index);
         }
     }
@@ -71,7 +78,8 @@ impl<F: Future<Output = ()>> StreamSet<F> {
     fn vacate(&mut self, index: usize) {
         if let Some(place) = self.places.get_mut(index) {
             place.future.set(None);
-            self.uploads -= usize::from(place.upload.take().is_some());
+            place.upload = None;
+            self.buffered -= std::mem::take(&mut place.buffered);
             self.free.push(index);
             if self.free.len() == self.places.len() {
                 self.last_end = Instant::now();
@@ -85,26 +93,26 @@ impl<F: Future<Output = ()>> StreamSet<F> {
         (0..self.places.len()).for_each(|index| self.poll(index));
     }
 
-    /// Streams whose requests have bodies.
-    pub(super) fn uploads(&self) -> usize {
-        self.uploads
+    /// Bytes of all responses that wait for their client to read.
+    pub(super) fn buffered(&self) -> usize {
+        self.buffered
     }
 
-    /// Bytes of all uploads that nothing has read, and that wait to be sent on.
-    pub(super) fn unread(&self) -> usize {
-        self.places.iter().map(Place::unread).sum()
+    /// The place of the stream with the most bytes, if any has some: of its response, and of its
+    /// upload by `bytes_of`.
+    pub(super) fn largest(&self, bytes_of: impl Fn(u32) -> usize) -> Option<usize> {
+        let bytes = self.places.iter().map(|place| place.buffered + place.upload.map_or(0, &bytes_of));
+        let bytes = bytes.enumerate();
+        bytes.filter(|(_, bytes)| *bytes > 0).max_by_key(|(_, bytes)| *bytes).map(|(index, _)| index)
     }
 
-    /// Drops the stream with the most unread bytes, which resets it. False if there is none.
-    pub(super) fn end_largest_upload(&mut self) -> bool {
-        let uploads = self.places.iter().map(Place::unread).enumerate();
-        let Some((index, _)) = uploads.filter(|(_, unread)| *unread > 0).max_by_key(|(_, unread)| *unread)
-        else {
-            return false;
-        };
-        tracing::debug!("memory budget used up, unread upload reset");
-        self.vacate(index);
-        true
+    /// Ends the future at `index` after this last use of it.
+    pub(super) fn end(&mut self, index: usize, last_use: impl FnOnce(Pin<&mut F>)) {
+        let future = self.places.get_mut(index).and_then(|place| place.future.as_mut().as_pin_mut());
+        if let Some(future) = future {
+            last_use(future);
+            self.vacate(index);
+        }
     }
 
     /// Since when there is no stream; `None` if there is one.
@@ -124,25 +132,23 @@ impl<F: Future<Output = ()>> StreamSet<F> {
 
 // === impl Place ===
 
-impl<F: Future<Output = ()>> Place<F> {
+impl<F: Future<Output = ()> + BufferedBytes> Place<F> {
     fn new(index: usize, ready: Arc<ReadyList>) -> Self {
         let state = StreamWaker::new(index, ready);
-        Self { future: Box::pin(None), upload: None, waker: state.clone().into(), state }
+        Self { future: Box::pin(None), upload: None, buffered: 0, waker: state.clone().into(), state }
+    }
+
+    fn buffered_bytes(&mut self) -> usize {
+        self.future.as_mut().as_pin_mut().map_or(0, F::buffered_bytes)
     }
 
     /// True if the future has ended, and the place is free now.
     fn poll(&mut self) -> bool {
         self.state.begin_poll();
         let Some(future) = self.future.as_mut().as_pin_mut() else { return false };
-        future.poll(&mut Context::from_waker(&self.waker)).is_ready()
-    }
-
-    /// The one that reads an upload holds a frame that is out of the window already.
-    fn unread(&self) -> usize {
-        match self.upload.as_ref().map_or(0, FlowControl::used_capacity) {
-            0 => 0,
-            bytes => bytes + FRAME,
-        }
+        // The streams would share the budget of their task: many would exhaust it, and the rest
+        // would be polled in vain.
+        pin!(unconstrained(future)).poll(&mut Context::from_waker(&self.waker)).is_ready()
     }
 }
 
@@ -154,6 +160,12 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
+
+    impl BufferedBytes for BoxFuture<'static, ()> {
+        fn buffered_bytes(self: Pin<&mut Self>) -> usize {
+            0
+        }
+    }
 
     /// Streams that are polled next.
     fn woken(ready: &ReadyList) -> Vec<usize> {

@@ -1,72 +1,111 @@
-//! UnreadData: what the uploads of a connection take of the memory budget while nothing reads them.
+//! UnreadData: takes from the memory budget what a connection keeps of uploads that the app does
+//! not read, and of responses that the client does not read.
 //!
-//! A client may fill the window of each of its streams. That data is in memory from its arrival
-//! until the handler reads it, so it is part of the budget. Where the budget has no more, the
-//! upload with the most of it is reset.
-//!
-//! h2 counts the unread bytes of each stream, and a sum takes a lock for each. They cannot grow by
-//! more than was received meanwhile, so there is a sum only after as many bytes as are free.
+//! A client may fill the window of each of its streams. With many of these unread, further streams
+//! get smaller windows. Where the budget has no more, the stream that keeps the most gets the
+//! response of the guard, or is reset if its response has begun.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
+use http_body::Body;
+use http_client::BoxError;
+
+use super::exchange::Exchange;
 use super::stream_set::StreamSet;
+use super::unsent_data::UnsentBytes;
+use crate::memory::upload_memory::UploadMemory;
 use crate::server::connection_guard::ConnectionGuard;
 
-/// Unread bytes that the memory of a connection has room for.
+/// Bytes that the memory of a connection has room for.
 const FREE: usize = 16 << 10;
 /// What is taken at a time.
 const PART: usize = 64 << 10;
+/// Bytes from which on windows are small, and the window then: a frame.
+const MANY: usize = 1 << 20;
+const SMALL_WINDOW: u32 = 16 << 10;
 
 /// The unread data of one connection.
 pub(super) struct UnreadData<'a, G: ConnectionGuard> {
     guard: &'a G,
-    received: Arc<AtomicUsize>,
+    memory: Arc<UploadMemory>,
     parts: Vec<G::Permit>,
-    /// Of the last sum: unread and received bytes, and uploads.
-    unread_then: usize,
-    received_then: usize,
-    uploads_then: usize,
+    /// The window of each stream without many unread bytes, and the one that the client has.
+    window: u32,
+    announced: u32,
 }
+
+/// No stream is left that could end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the memory budget has no room for the unread data of a connection")]
+pub(super) struct MemoryFull;
 
 // === impl UnreadData ===
 
 impl<'a, G: ConnectionGuard> UnreadData<'a, G> {
-    /// Takes the memory from the budget of `guard`; `received` counts the bytes of the connection,
-    /// and wraps around.
-    pub(super) fn new(guard: &'a G, received: Arc<AtomicUsize>) -> Self {
-        Self { guard, received, parts: Vec::new(), unread_then: 0, received_then: 0, uploads_then: 0 }
+    /// Takes `memory` from the budget of `guard`. Each stream has a window of so many bytes.
+    pub(super) fn new(guard: &'a G, memory: Arc<UploadMemory>, window: u32) -> Self {
+        Self { guard, memory, parts: Vec::new(), window, announced: window }
     }
 
-    /// Adjusts what is taken to the unread data of `streams`. Called when frames were received or
-    /// streams polled.
-    pub(super) fn account<F: Future<Output = ()>>(&mut self, streams: &mut StreamSet<F>) {
-        let received = self.received.load(Ordering::Relaxed);
-        let may_be_unread = self.unread_then.saturating_add(received.wrapping_sub(self.received_then));
-        let may_exceed = may_be_unread > FREE + self.parts.len() * PART;
-        let may_release = !self.parts.is_empty() && streams.uploads() < self.uploads_then;
-        if !may_exceed && !may_release {
-            return;
-        }
+    /// The uploads of the connection.
+    pub(super) fn memory(&self) -> &Arc<UploadMemory> {
+        &self.memory
+    }
+
+    /// Adjusts what is taken to what uploads and responses keep; of these, h2 has `unsent`. Called
+    /// after frames were received or streams polled.
+    ///
+    /// # Errors
+    /// When the connection must end.
+    pub(super) fn account<F, B>(
+        &mut self,
+        streams: &mut StreamSet<Exchange<F, B>>,
+        unsent: &UnsentBytes,
+    ) -> Result<(), MemoryFull>
+    where
+        Exchange<F, B>: Future<Output = ()>,
+        B: Body<Data = Bytes, Error: Into<BoxError>>,
+    {
         loop {
-            let unread = streams.unread();
-            (self.unread_then, self.received_then) = (unread, received);
-            if self.take(unread.saturating_sub(FREE).div_ceil(PART)) || !streams.end_largest_upload() {
-                break;
+            let responses = unsent.load(Ordering::Relaxed) + streams.buffered();
+            let parts = (self.memory.bytes() + responses).saturating_sub(FREE).div_ceil(PART);
+            self.parts.truncate(parts);
+            while self.parts.len() < parts {
+                match self.guard.take_memory(PART as u64) {
+                    Ok(part) => self.parts.push(part),
+                    Err(response) => {
+                        let largest = streams.largest(|stream| self.memory.bytes_of(stream));
+                        let Some(index) = largest else {
+                            // A little of complete responses may be on its way.
+                            return if parts > 1 { Err(MemoryFull) } else { Ok(()) };
+                        };
+                        tracing::debug!("memory budget used up, stream refused");
+                        streams.end(index, |exchange| exchange.refuse(*response));
+                        break;
+                    }
+                }
+            }
+            if self.parts.len() == parts {
+                return Ok(());
             }
         }
-        self.uploads_then = streams.uploads();
     }
 
-    /// False if the budget does not have so many parts.
-    fn take(&mut self, parts: usize) -> bool {
-        self.parts.truncate(parts);
-        while self.parts.len() < parts {
-            match self.guard.take_memory(PART as u64) {
-                Some(part) => self.parts.push(part),
-                None => return false,
-            }
-        }
-        true
+    /// The window that the client must get, if it has another one.
+    pub(super) fn new_window(&self) -> Option<u32> {
+        let taken = self.parts.len() * PART;
+        let window = match self.announced == self.window {
+            true if taken > MANY => SMALL_WINDOW.min(self.window),
+            false if taken < MANY / 2 => self.window,
+            _ => self.announced,
+        };
+        (window != self.announced).then_some(window)
+    }
+
+    /// The client gets this window.
+    pub(super) fn announce(&mut self, window: u32) {
+        self.announced = window;
     }
 }
