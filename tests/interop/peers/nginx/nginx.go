@@ -18,7 +18,7 @@ const Version = "1.31.3"
 // Length of the file.
 const Length = 8 << 20
 
-// Each connection has three requests: then HTTP/2 gets GOAWAY, and HTTP/1.1 a close.
+// Each connection has twenty requests: then HTTP/2 gets GOAWAY, and HTTP/1.1 a close.
 const configuration = `daemon off;
 master_process off;
 pid DIR/pid;
@@ -31,7 +31,7 @@ http {
   fastcgi_temp_path DIR/fastcgi;
   uwsgi_temp_path DIR/uwsgi;
   scgi_temp_path DIR/scgi;
-  keepalive_requests 3;
+  keepalive_requests 20;
   client_max_body_size 1m;
   server {
     listen 127.0.0.1:PORT;
