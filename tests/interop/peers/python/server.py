@@ -52,11 +52,15 @@ class Echo:
         yield b"end"
 
     def hang(self, _, context):
+        # The generator is not resumed if the call ends while it has yielded.
+        def count():
+            self.cancelled += 1
+            ended.set()
+
         ended = threading.Event()
-        context.add_callback(ended.set)
+        context.add_callback(count)
         yield b"hangs"
         ended.wait()
-        self.cancelled += 1
 
 
 def main():
