@@ -1,9 +1,9 @@
 //! Throttler: all workloads of the process, each with its own throttler and listeners.
 //!
-//! Input: changes of workloads and pods, messages of other activators, queries of the fallback waker,
-//! and the end of the hold. One task owns this; requests never pass through it, since each listener holds its
-//! workload's throttler. Messages of other activators come this way so that a workload has the
-//! sender among its peers before it receives a message.
+//! Input: changes of workloads and pods, messages of other activators, queries of the fallback
+//! waker, and the end of the hold. One task owns this; requests never pass through it, since each
+//! listener holds its workload's throttler. Messages of other activators come this way so that a
+//! workload has the sender among its peers before it receives a message.
 //!
 //! A workload that was deleted is served for `REMOVAL_DELAY` longer: its EndpointSlices name this
 //! activator until they are collected and every kube-proxy has seen that, and clients would find a
