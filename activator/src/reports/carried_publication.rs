@@ -5,9 +5,9 @@
 //! Output: a Lease with the name of this pod, which metrics-adapters and zero-scalers watch
 //! ([`Reporters`](autoscaler::stats::reporters::Reporters)). They scale none of its workloads down.
 //!
-//! What surprises: the Lease is not renewed. It is valid as long as it exists, so a list stays valid
-//! if the API server is lost as well. It is deleted when the requests have ended or are reported
-//! again, by the next container of the pod, and by Kubernetes together with the pod.
+//! What surprises: the Lease is not renewed. It is valid as long as it exists, so a list stays
+//! valid if the API server is lost as well. It is deleted when the requests have ended or are
+//! reported again, by the next container of the pod, and by Kubernetes together with the pod.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -69,8 +69,8 @@ impl CarriedPublication {
         Self { leases, pods, pod: pod.to_owned() }
     }
 
-    /// Runs until dropped; `is_reported` returns whether every receiver of reports is connected now,
-    /// and `carried` the workloads with requests.
+    /// Runs until dropped; `is_reported` returns whether every receiver of reports is connected
+    /// now, and `carried` the workloads with requests.
     pub async fn run(self, is_reported: impl Fn() -> bool, carried: impl Fn() -> CarriedWorkloads) {
         let mut state = PublicationState::default();
         loop {

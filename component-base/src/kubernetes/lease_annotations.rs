@@ -13,8 +13,8 @@ use super::decoded::Decoded;
 use super::object_watch::{DecodeErrors, watch_objects};
 use super::peers::ListedMembers;
 
-/// The parsed `annotation` of each Lease with these labels that has it, by the Lease's name, and the
-/// future that updates them; spawn it.
+/// The parsed `annotation` of each Lease with these labels that has it, by the Lease's name, and
+/// the future that updates them; spawn it.
 ///
 /// `None` until the first list is complete. The future ends when the receiver is dropped.
 pub fn watch_lease_annotation<T: Send + Sync + 'static>(

@@ -165,7 +165,8 @@ impl Collector {
         self.reporters.lock().are_complete_for(key, Instant::now().into_std())
     }
 
-    /// Whether an activator that may carry requests of this workload did not report the last second.
+    /// Whether an activator that may carry requests of this workload did not report the last
+    /// second.
     pub fn is_any_activator_silent(&self, key: &Key) -> bool {
         self.reporters.lock().is_any_silent_for(key, Instant::now().into_std())
     }
