@@ -6,6 +6,7 @@
 mod call_failure;
 mod call_stream;
 mod call_timeout;
+mod web_messages;
 
 pub(crate) use call_failure::GRPC_STATUS;
 pub use call_failure::{Call, CallFailure};

@@ -9,11 +9,7 @@ use http::{Version, response};
 use http_body::Frame;
 
 use super::call_failure::{Call, CallFailure};
-
-/// Bytes of the head of a message: flags, and a length.
-const HEAD: usize = 5;
-/// Flag of the frame with the trailers.
-const TRAILERS: u8 = 0x80;
+use super::web_messages::{HEAD, TRAILERS, WebMessages, WebText, base64};
 
 /// A response whose end is a status.
 #[derive(Debug)]
@@ -22,17 +18,8 @@ pub enum CallStream {
     Grpc,
     /// With trailers in the body.
     Web(WebMessages),
-}
-
-/// The place in a body of gRPC-Web.
-#[derive(Debug, Default)]
-pub struct WebMessages {
-    head: [u8; HEAD],
-    /// Bytes of the head that were read.
-    head_read: usize,
-    /// Bytes of the message that are missing.
-    left: u32,
-    has_trailers: bool,
+    /// The same in base64.
+    WebText(WebText),
 }
 
 // === impl CallStream ===
@@ -42,17 +29,19 @@ impl CallStream {
     pub fn of(head: &response::Parts) -> Option<Self> {
         match Call::of_content(&head.headers)? {
             Call::Grpc if head.version == Version::HTTP_2 => Some(Self::Grpc),
-            Call::Web if !head.headers.contains_key(CONTENT_LENGTH) => {
-                Some(Self::Web(WebMessages::default()))
-            }
-            Call::Grpc | Call::Web | Call::WebText => None,
+            Call::Grpc => None,
+            _ if head.headers.contains_key(CONTENT_LENGTH) => None,
+            Call::Web => Some(Self::Web(WebMessages::default())),
+            Call::WebText => Some(Self::WebText(WebText::default())),
         }
     }
 
     /// Records a frame that is sent to the client.
     pub fn record(&mut self, frame: &Frame<Bytes>) {
-        if let (Self::Web(messages), Some(data)) = (self, frame.data_ref()) {
-            messages.record(data);
+        match (self, frame.data_ref()) {
+            (Self::Web(messages), Some(data)) => messages.record(data),
+            (Self::WebText(text), Some(data)) => text.record(data),
+            (Self::Grpc, _) | (_, None) => {}
         }
     }
 
@@ -61,36 +50,8 @@ impl CallStream {
         match self {
             Self::Grpc => Some(Frame::trailers(failure.trailers())),
             Self::Web(messages) => messages.may_end().then(|| Frame::data(web_trailers(failure))),
+            Self::WebText(text) => text.may_end().then(|| Frame::data(base64(&web_trailers(failure)))),
         }
-    }
-}
-
-// === impl WebMessages ===
-
-impl WebMessages {
-    fn record(&mut self, mut data: &[u8]) {
-        while let Some((first, rest)) = data.split_first() {
-            if self.left > 0 {
-                let read = data.len().min(self.left as usize);
-                self.left -= u32::try_from(read).unwrap_or(self.left);
-                data = data.get(read..).unwrap_or_default();
-                continue;
-            }
-            if let Some(byte) = self.head.get_mut(self.head_read) {
-                *byte = *first;
-            }
-            self.head_read += 1;
-            if self.head_read == HEAD {
-                let [flags, length @ ..] = self.head;
-                (self.head_read, self.left) = (0, u32::from_be_bytes(length));
-                self.has_trailers |= flags & TRAILERS != 0;
-            }
-            data = rest;
-        }
-    }
-
-    fn may_end(&self) -> bool {
-        self.left == 0 && self.head_read == 0 && !self.has_trailers
     }
 }
 
@@ -123,8 +84,8 @@ mod tests {
     }
 
     /// The last frame behind these parts of a body.
-    fn last(parts: &[&'static [u8]]) -> Option<Bytes> {
-        let mut stream = stream("application/grpc-web+proto", None).unwrap();
+    fn last(content: &str, parts: &[&'static [u8]]) -> Option<Bytes> {
+        let mut stream = stream(content, None).unwrap();
         parts.iter().for_each(|part| stream.record(&Frame::data(Bytes::from_static(part))));
         let last = stream.end(&CallFailure::timed_out("late".into()))?;
         Some(last.into_data().unwrap())
@@ -136,21 +97,37 @@ mod tests {
         let ends: [&[&'static [u8]]; 4] =
             [&[], &[b"\0\0\0\0\x02hi"], &[b"\0\0", b"\0\0\x02h", b"i"], &[b"\0\0\0\0\0\0\0\0\0\x01x"]];
         for parts in ends {
-            let last = last(parts).unwrap();
+            let last = last("application/grpc-web+proto", parts).unwrap();
             assert_eq!(last[HEAD..], trailers[..], "{parts:?}");
             assert_eq!((last[0], usize::from(last[4])), (TRAILERS, trailers.len()), "{parts:?}");
         }
         let within: [&[&'static [u8]]; 4] =
             [&[b"\0"], &[b"\0\0\0\0\x02h"], &[b"\0\0\0\0\x02", b"h"], &[b"\x80\0\0\0\x01x"]];
         for parts in within {
-            assert_eq!(last(parts), None, "{parts:?}");
+            assert_eq!(last("application/grpc-web+proto", parts), None, "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn web_call_in_text_ends_with_its_status_between_messages_alone() {
+        let trailers = "gAAAACJncnBjLXN0YXR1czo0DQpncnBjLW1lc3NhZ2U6bGF0ZQ0K";
+        let text = "application/grpc-web-text+proto";
+        let ends: [&[&'static [u8]]; 5] =
+            [&[], &[b"AAAAAAJoaQ=="], &[b"AAA", b"AAAJoaQ=", b"="], &[b"AAAAAAA=AAAAAAF4"], &[b"AAAAAAEv"]];
+        for parts in ends {
+            assert_eq!(last(text, parts).unwrap(), trailers, "{parts:?}");
+        }
+        let within: [&[&'static [u8]]; 5] =
+            [&[b"AAAA"], &[b"AAAAAAJo"], &[b"AAAAAAJoaQ="], &[b"gAAAAAF4"], &[b"AAAAAAJoaQ==!"]];
+        for parts in within {
+            assert_eq!(last(text, parts), None, "{parts:?}");
         }
     }
 
     #[test]
     fn other_responses_are_cut() {
         assert!(stream("application/grpc-web", Some(9)).is_none());
-        assert!(stream("application/grpc-web-text", None).is_none());
+        assert!(stream("application/grpc-web-text", Some(9)).is_none());
         assert!(stream("application/grpc", None).is_none(), "over HTTP/1.1");
         assert!(stream("text/plain", None).is_none());
     }
