@@ -396,6 +396,16 @@ test-system: images cluster-ready $(CHROMEDRIVER) ## Run the system tests on two
 test-system-long: ## The same with the tests that take minutes each
 	@$(MAKE) test-system SKIP_LONG=
 
+# As in test-system, with other workloads each time. The seed is printed: SEED=NUMBER repeats them.
+.PHONY: random-workloads
+random-workloads: export DATA_PATH := release
+random-workloads: export SEED ?= $(shell date +%s)
+random-workloads: export WORKLOADS ?= 200
+random-workloads: images cluster-ready ## Create, sleep, wake, change and delete WORKLOADS (200) random workloads of SEED under load, with faults
+	$(LINTING_CARGO) test $(ALL) --test system --no-run
+	tests/system/on-cluster rouse-random --hpa-sync-period 5s --network-policies --nodes 2 --zones a,b -- \
+	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture zero::random_workloads
+
 # Not a part of `make test`, because it starts a second cluster.
 .PHONY: test-nodes
 test-nodes: images cluster-ready ## Test on a cluster of three nodes in three zones, of which one is lost

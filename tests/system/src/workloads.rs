@@ -4,6 +4,8 @@
 pub mod deadlines;
 pub mod hpa_status;
 pub mod injection;
+pub mod limits;
+pub mod random;
 pub mod rollout;
 pub mod scale_target;
 pub mod workload;

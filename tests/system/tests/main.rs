@@ -19,6 +19,7 @@ mod zero {
     mod changed_hands;
     mod hpa_deletion;
     mod next_pods;
+    mod random_workloads;
     mod redis;
     mod scale_to_zero;
     mod targets;

@@ -39,12 +39,28 @@ impl TestNamespace {
     /// When the API refuses, or the pod does not become ready within a minute.
     pub async fn create(client: Client, name: &str) -> Result<Self> {
         let this = Self { client, name: name.to_owned(), guard: None };
-        this.delete().await?;
-        let namespaces: Api<Namespace> = Api::all(this.client.clone());
-        let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
-        namespaces.create(&PostParams::default(), &namespace).await.context("creating the namespace")?;
+        this.create_object().await?;
         this.start_client().await?;
         Ok(this)
+    }
+
+    /// A further namespace of the same test, which has to delete it. It has no client pod and no
+    /// NetworkPolicies.
+    ///
+    /// # Errors
+    /// When the API refuses.
+    pub async fn sibling(&self, name: &str) -> Result<Self> {
+        let this = Self { client: self.client.clone(), name: name.to_owned(), guard: None };
+        this.create_object().await?;
+        Ok(this)
+    }
+
+    async fn create_object(&self) -> Result<()> {
+        self.delete().await?;
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let namespace = serde_json::from_value(json!({"metadata": {"name": self.name}}))?;
+        namespaces.create(&PostParams::default(), &namespace).await.context("creating the namespace")?;
+        Ok(())
     }
 
     /// Keeps the guard for as long as this namespace or a clone of it is in use.

@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use autoscaler::api::PodAutoscaler;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{LimitRange, ResourceQuota};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use serde_json::{Value, json};
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::{SAMPLE_APP, TestNamespace};
 use system_tests::traffic::load::{send_one_request, until_first_response};
 use system_tests::wait;
 use system_tests::workloads::deadlines::{POD_START, TO_ZERO};
+use system_tests::workloads::limits::{create_limit, create_quota, delete_limit, delete_quota};
 use system_tests::workloads::workload::{Workload, replicas, state, until_replicas};
 
 /// Enough for idleness, a check and the condition.
@@ -36,24 +36,6 @@ async fn set_image(namespace: &TestNamespace, name: &str, image: &str) -> Result
     let deployments: Api<Deployment> = namespace.api();
     let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}}});
     deployments.patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await?;
-    Ok(())
-}
-
-/// A quota that is in force.
-async fn create_quota(namespace: &TestNamespace, hard: Value) -> Result<()> {
-    let quotas: Api<ResourceQuota> = namespace.api();
-    let quota = serde_json::from_value(json!({"metadata": {"name": "small"}, "spec": {"hard": hard}}))?;
-    quotas.create(&PostParams::default(), &quota).await?;
-    wait::until("the quota", REPORTED, || async {
-        let status = quotas.get("small").await?.status;
-        Ok(status.and_then(|status| status.used).map(drop))
-    })
-    .await
-}
-
-async fn delete_quota(namespace: &TestNamespace) -> Result<()> {
-    let quotas: Api<ResourceQuota> = namespace.api();
-    quotas.delete("small", &DeleteParams::default()).await?;
     Ok(())
 }
 
@@ -83,14 +65,11 @@ async fn workload_stays_above_zero_while_a_new_pod_would_be_refused() -> Result<
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
     until_first_response(&url, &namespace, POD_START).await?;
-    let limits: Api<LimitRange> = namespace.api();
-    let most = json!({"type": "Pod", "max": {"memory": "1Mi"}});
-    let limit = json!({"metadata": {"name": "small"}, "spec": {"limits": [most]}});
-    limits.create(&PostParams::default(), &serde_json::from_value(limit)?).await?;
+    create_limit(&namespace, "small", json!({"type": "Pod", "max": {"memory": "1Mi"}})).await?;
     let message = until_reason(&namespace, "refused", "PodsRefused").await?;
     ensure!(message.contains("forbidden"), "{message}");
     ensure!(replicas(&namespace, "refused").await? == 1, "{}", state(&namespace, "refused").await);
-    limits.delete("small", &DeleteParams::default()).await?;
+    delete_limit(&namespace, "small").await?;
     until_replicas(&namespace, "refused", |n| n == 0, TO_ZERO).await?;
     namespace.end().await
 }
@@ -99,12 +78,12 @@ async fn workload_stays_above_zero_while_a_new_pod_would_be_refused() -> Result<
 #[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn refused_object_of_a_workload_is_reported_until_it_is_accepted() -> Result<()> {
     let namespace = begin_shared("refused-objects").await?;
-    create_quota(&namespace, json!({"count/serverlessservices.autoscaling.rouse.dev": "0"})).await?;
+    create_quota(&namespace, "small", json!({"count/serverlessservices.autoscaling.rouse.dev": "0"})).await?;
     let workload = Workload::new("refused");
     workload.create(&namespace).await?;
     let message = until_reason(&namespace, "refused", "WriteRefused").await?;
     ensure!(message.contains("exceeded quota: small"), "{message}");
-    delete_quota(&namespace).await?;
+    delete_quota(&namespace, "small").await?;
     let url = workload.url(&namespace).await?;
     until_first_response(&url, &namespace, REPORTED).await?;
     until_replicas(&namespace, "refused", |n| n == 0, TO_ZERO).await?;
