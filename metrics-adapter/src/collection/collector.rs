@@ -59,6 +59,11 @@ pub struct ConnectedActivator {
 // === impl Collector ===
 
 impl Collector {
+    /// Without workloads; all windows have this clock.
+    pub fn new(clock: WindowClock) -> Self {
+        Self { clock, ..Self::default() }
+    }
+
     /// The clock of all windows.
     pub fn clock(&self) -> &WindowClock {
         &self.clock

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 /// Unix time anchored at the start of the process. Copies agree.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowClock {
+    wall_clock: fn() -> Duration,
     wall: Duration,
     started: Instant,
 }
@@ -22,11 +23,16 @@ pub struct WindowClock {
 
 impl Default for WindowClock {
     fn default() -> Self {
-        Self { wall: component_base::clock::since_epoch(), started: Instant::now() }
+        Self::by(component_base::clock::since_epoch)
     }
 }
 
 impl WindowClock {
+    /// A clock that begins now, by the Unix time of `wall_clock`.
+    pub fn by(wall_clock: fn() -> Duration) -> Self {
+        Self { wall_clock, wall: wall_clock(), started: Instant::now() }
+    }
+
     /// The current time of this clock, in whole milliseconds.
     pub fn now(&self) -> Duration {
         let now = self.wall + self.started.elapsed();
@@ -41,7 +47,8 @@ impl WindowClock {
     /// A time of this clock as Unix milliseconds of the wall clock.
     pub fn unix_millis(&self, time: Duration) -> i64 {
         let age = self.now().saturating_sub(time);
-        component_base::clock::unix_millis() - i64::try_from(age.as_millis()).unwrap_or(0)
+        let at = (self.wall_clock)().saturating_sub(age);
+        i64::try_from(at.as_millis()).unwrap_or(i64::MAX)
     }
 
     /// The second to record a report in: the sender's timestamp, if it is near the current time.

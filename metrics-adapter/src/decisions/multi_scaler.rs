@@ -207,7 +207,7 @@ impl MultiScaler {
         // Without any activator, sidecars report all requests.
         let is_partial = self.collector.is_any_activator_silent(key);
         let result = if is_partial { result.map(|result| result.without_all_reports(ready)) } else { result };
-        let (panicking, at) = (entry.decider.is_panicking(), component_base::clock::unix_millis());
+        let (panicking, at) = (entry.decider.is_panicking(), self.collector.clock().unix_millis(now));
         let record = DecisionRecord {
             at,
             workload: workload.clone(),
