@@ -197,6 +197,12 @@ $(CARGO_DENY):
 test-unit: ## Run the tests that need no cluster
 	$(LINTING_CARGO) test $(ALL) --tests
 
+# Optimized, because a seed takes seconds of CPU time otherwise.
+.PHONY: nemesis
+nemesis: export SEEDS ?= 10000
+nemesis: ## Run the control loop through faults drawn by SEEDS (10000) seeds, or by one of SEED
+	$(LINTING_CARGO) test --release --locked --package nemesis --test seeds no_seed -- --nocapture
+
 # The fuzz tests run side by side: those of the proxies wait most of the time. More tests at a time would get fewer inputs each.
 .PHONY: fuzz
 fuzz: export FUZZ_SECONDS ?= 300
