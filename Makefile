@@ -238,6 +238,11 @@ fuzz-guided: /usr/bin/g++ ## Fuzz the parser TARGET (default: each), guided by c
 	apt-get update --quiet=2
 	apt-get install --yes --no-install-recommends --quiet=2 g++
 
+# Rules with more kinds of behaviour than in test-unit, one after another.
+.PHONY: model
+model: ## Explore every order of steps of going to zero, of leaders and of port leases
+	cargo test --locked --package model -- --ignored --nocapture --test-threads 1
+
 .PHONY: test-h2spec
 test-h2spec: export H2SPEC := $(H2SPEC)
 test-h2spec: $(H2SPEC) ## Test both proxies with h2spec

@@ -18,7 +18,7 @@
 //! and the holder's identity, which contains its address, reaches all replicas. Existing crates
 //! poll, read the wall clock or need other versions of kube.
 
-mod election;
+pub mod election;
 mod leadership;
 
 use std::time::Duration;

@@ -18,8 +18,8 @@ pub(super) const RETRY: Duration = Duration::from_secs(2);
 const RELEASED: Duration = Duration::from_secs(1);
 
 /// One candidate's view of the lease.
-#[derive(Debug)]
-pub(super) struct Election {
+#[derive(Clone, Debug)]
+pub struct Election {
     identity: String,
     /// `None` until the first observation.
     observed: Option<Observed>,
@@ -29,7 +29,7 @@ pub(super) struct Election {
     not_before: Option<Instant>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Observed {
     /// `None`: the object does not exist.
     object: Option<Object>,
@@ -39,7 +39,7 @@ struct Observed {
 
 /// A write to the Lease.
 #[derive(Debug)]
-pub(super) enum Step {
+pub enum Step {
     Create(LeaseSpec),
     Replace(Box<Object>),
 }
@@ -47,12 +47,12 @@ pub(super) enum Step {
 // === impl Election ===
 
 impl Election {
-    pub(super) fn new(identity: &str) -> Self {
+    pub fn new(identity: &str) -> Self {
         Self { identity: identity.to_owned(), observed: None, renewed: None, not_before: None }
     }
 
     /// Records the object's current state.
-    pub(super) fn observe(&mut self, object: Option<Object>, now: Instant) {
+    pub fn observe(&mut self, object: Option<Object>, now: Instant) {
         if self.observed.as_ref().is_some_and(|observed| !is_newer(observed.object.as_ref(), object.as_ref()))
         {
             // Not newer: its age continues.
@@ -70,30 +70,30 @@ impl Election {
     }
 
     /// Records the result of our write, sent at `sent`.
-    pub(super) fn written(&mut self, object: Object, sent: Instant) {
+    pub fn written(&mut self, object: Object, sent: Instant) {
         self.observed = Some(Observed { object: Some(object), at: sent });
         self.renewed = Some(sent);
         self.not_before = None;
     }
 
     /// Records a failed request.
-    pub(super) fn failed(&mut self, now: Instant) {
+    pub fn failed(&mut self, now: Instant) {
         // Several retries fit before the leadership ends.
         self.not_before = Some(now + RETRY / 4);
     }
 
     /// Whether this replica leads.
-    pub(super) fn leads(&self, now: Instant) -> bool {
+    pub fn leads(&self, now: Instant) -> bool {
         self.leads_until().is_some_and(|until| now < until)
     }
 
     /// When the leadership ends without another renewal.
-    pub(super) fn leads_until(&self) -> Option<Instant> {
+    pub fn leads_until(&self) -> Option<Instant> {
         self.renewed.map(|renewed| renewed + RENEW_DEADLINE)
     }
 
     /// The holder of a lease that has not expired.
-    pub(super) fn leader(&self, now: Instant) -> Option<&str> {
+    pub fn leader(&self, now: Instant) -> Option<&str> {
         let observed = self.observed.as_ref()?;
         let holder = observed.object.as_ref().and_then(holder)?;
         // Our own lease counts only while we may act on it.
@@ -102,7 +102,7 @@ impl Election {
     }
 
     /// When the next write is due, or a lease expires.
-    pub(super) fn due(&self, now: Instant) -> Option<Instant> {
+    pub fn due(&self, now: Instant) -> Option<Instant> {
         let observed = self.observed.as_ref()?;
         let due = match self.renewed {
             Some(renewed) => renewed + RETRY,
@@ -113,7 +113,7 @@ impl Election {
     }
 
     /// The write that is due now, if any.
-    pub(super) fn step(&self, now: Instant, wall: Duration) -> Option<Step> {
+    pub fn step(&self, now: Instant, wall: Duration) -> Option<Step> {
         let observed = self.observed.as_ref()?;
         if self.is_held_by_another(observed) && now < observed.end() {
             return None;
@@ -126,7 +126,7 @@ impl Election {
     }
 
     /// Ends the leadership; returns the write that releases the lease, if we hold it.
-    pub(super) fn resign(&mut self, wall: Duration) -> Option<Step> {
+    pub fn resign(&mut self, wall: Duration) -> Option<Step> {
         self.renewed = None;
         let observed = self.observed.as_ref()?;
         if self.is_held_by_another(observed) {
