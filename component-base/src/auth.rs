@@ -14,6 +14,8 @@ mod token_guard;
 
 pub use projected_token::{ProjectedToken, TokenError};
 #[cfg(feature = "kube")]
+pub use review_budget::{ALL_CLIENTS, ReviewBudget, ReviewBudgetExceeded, TOKEN_REVIEWS};
+#[cfg(feature = "kube")]
 pub use review_cache::ReviewCache;
 #[cfg(feature = "kube")]
 pub use reviews::{Access, KubernetesReviewer, ReviewError, Reviewer, User};

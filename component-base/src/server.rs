@@ -23,5 +23,5 @@ mod tests;
 
 pub use bounded_listener::BoundedListener;
 pub use connection_table::ConnectionSlot;
-pub use http_server::{ConnectionError, HttpHandler, serve, serve_with};
+pub use http_server::{ClientAddress, ConnectionError, HttpHandler, serve, serve_with};
 pub use limits::{ConnectionBounds, Http2Limits, ServerLimits};

@@ -20,13 +20,13 @@ use autoscaler::contract::{
 };
 use autoscaler::stats::reporters::{BEAT, LOST_AFTER};
 use autoscaler::stats::{ActivatorReport, WakeReport, check_hello};
-use axum::Router;
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use component_base::auth::{AuthError, TokenGuard};
-use component_base::server::{self, ServerLimits};
+use component_base::server::{self, ClientAddress, ServerLimits};
 use component_base::websocket::{PeerError, PeerLimits, PeerSender, split};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use tokio::net::TcpListener;
@@ -271,8 +271,13 @@ async fn close(sender: &mut WebSocketSender, reason: &DisconnectReason) {
     }
 }
 
-async fn push(State(server): State<StatServer>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
-    if let Err(error) = server.guard.authorize(&headers, &[ACTIVATOR_ACCOUNT]).await {
+async fn push(
+    State(server): State<StatServer>,
+    Extension(ClientAddress(client)): Extension<ClientAddress>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    if let Err(error) = server.guard.authorize(&headers, client, &[ACTIVATOR_ACCOUNT]).await {
         return server.reject(&error);
     }
     if let Err(refusal) = check_hello(headers.get(REPORTER_HEADER).map(HeaderValue::as_bytes)) {
@@ -290,10 +295,11 @@ async fn push(State(server): State<StatServer>, headers: HeaderMap, upgrade: Web
 
 async fn decisions(
     State(server): State<StatServer>,
+    Extension(ClientAddress(client)): Extension<ClientAddress>,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    if let Err(error) = server.guard.authorize(&headers, &[ZERO_SCALER_ACCOUNT]).await {
+    if let Err(error) = server.guard.authorize(&headers, client, &[ZERO_SCALER_ACCOUNT]).await {
         return server.reject(&error);
     }
     let Ok(permit) = server.subscribers.clone().try_acquire_owned() else {
@@ -306,10 +312,11 @@ async fn decisions(
 
 async fn forwarded(
     State((server, api)): State<(StatServer, Arc<Api>)>,
+    Extension(ClientAddress(client)): Extension<ClientAddress>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Response {
-    if let Err(error) = server.guard.authorize(&headers, &[METRICS_ADAPTER_ACCOUNT]).await {
+    if let Err(error) = server.guard.authorize(&headers, client, &[METRICS_ADAPTER_ACCOUNT]).await {
         return server.reject(&error);
     }
     let path = uri.path_and_query().and_then(|path| path.as_str().strip_prefix(FORWARD_PATH));

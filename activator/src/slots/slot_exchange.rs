@@ -140,7 +140,7 @@ async fn accept(listener: TcpListener, guard: TokenGuard, own: IpAddr, events: m
         let span = tracing::info_span!("handshake", from = %slot.peer());
         let handshake = async move {
             let accepted = tokio::select! {
-                accepted = slot_link::accept(stream, &guard) => accepted,
+                accepted = slot_link::accept(stream, slot.peer(), &guard) => accepted,
                 () = slot.evicted() => return tracing::debug!("handshake closed in favour of another"),
             };
             match accepted {

@@ -121,15 +121,17 @@ pub(super) async fn connect_with_retry(
     Box::new(connector.connect().await)
 }
 
-/// Answers the handshake if `guard` admits the peer; returns the address of the peer.
+/// Answers the handshake if `guard` admits the peer, which connected from `client`; returns the
+/// address that the peer states.
 pub(super) async fn accept(
     mut stream: TcpStream,
+    client: IpAddr,
     guard: &TokenGuard,
 ) -> Result<(IpAddr, Box<Socket>), SlotLinkError> {
     let handshake = async {
         // By hand: the callback of the library is synchronous, and a TokenReview takes a while.
         let (request, read) = read_head(&mut stream).await?;
-        let (peer, response) = match admit(&request, guard).await {
+        let (peer, response) = match admit(&request, client, guard).await {
             Ok(admitted) => admitted,
             Err(error) => {
                 stream.write_all(&error_response(&error)).await?;
@@ -161,9 +163,13 @@ async fn read_head(stream: &mut TcpStream) -> Result<(Request<()>, Vec<u8>), Slo
     }
 }
 
-async fn admit(request: &Request<()>, guard: &TokenGuard) -> Result<(IpAddr, Response<()>), SlotLinkError> {
+async fn admit(
+    request: &Request<()>,
+    client: IpAddr,
+    guard: &TokenGuard,
+) -> Result<(IpAddr, Response<()>), SlotLinkError> {
     let peer = peer_address(request).ok_or(SlotLinkError::MissingAddress)?;
-    guard.authorize(request.headers(), &[ACTIVATOR_ACCOUNT]).await?;
+    guard.authorize(request.headers(), client, &[ACTIVATOR_ACCOUNT]).await?;
     Ok((peer, create_response(request)?))
 }
 

@@ -2,7 +2,8 @@
 //!
 //! metrics-adapter sends them for clients of its API; [`TokenGuard`](super::TokenGuard) for Rouse's
 //! own parts. A failed review is an error and never grants access. The number of concurrent reviews
-//! is bounded. Those that any client can cause have budgets apart from the others.
+//! is bounded: of tokens by the caller, with a budget for each port, and of access here. Those that
+//! any client can cause have budgets apart from the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,15 +16,13 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::Instant;
 
-use super::review_budget::{ReviewBudget, ReviewBudgetExceeded};
+use super::review_budget::{ALL_CLIENTS, ReviewBudget, ReviewBudgetExceeded};
 
 /// Timeout of a review. Clients wait for it, among them the HPA controller's few workers.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Concurrent token reviews.
-const TOKEN_REVIEWS: usize = 16;
-/// Time for which a review keeps its place if the token is not valid, and its client has no
-/// response. A flood of such tokens thus costs the API server 64 reviews a second. Valid tokens
-/// keep their place for their review alone, and are cached.
+/// Time that a review takes if the token is not valid. With 16 places of a
+/// [`ReviewBudget`], a flood of such tokens thus costs the API server 64 reviews a second. Valid
+/// tokens keep their place for their review alone, and are cached.
 const INVALID_TOKEN_PLACE: Duration = Duration::from_millis(250);
 /// Concurrent access reviews of authenticated users.
 const ACCESS_REVIEWS: usize = 64;
@@ -72,7 +71,7 @@ pub enum ReviewError {
 /// Reviews tokens and access. Tests replace the cluster by an implementation of their own.
 pub trait Reviewer: std::fmt::Debug + Send + Sync {
     /// The user of a token; `None` if it is not valid. It must be valid for `audience`, or for the
-    /// API server without one.
+    /// API server without one. The caller bounds the number of these reviews.
     fn token<'a>(
         &'a self,
         token: &'a str,
@@ -90,7 +89,6 @@ pub struct KubernetesReviewer {
 }
 
 struct ReviewBudgets {
-    tokens: ReviewBudget,
     accesses: ReviewBudget,
     anonymous: ReviewBudget,
 }
@@ -101,7 +99,6 @@ impl KubernetesReviewer {
     /// The client's service account needs the ClusterRole `system:auth-delegator`.
     pub fn new(client: Client) -> Self {
         let budgets = ReviewBudgets {
-            tokens: ReviewBudget::new(TOKEN_REVIEWS),
             accesses: ReviewBudget::new(ACCESS_REVIEWS),
             anonymous: ReviewBudget::new(ANONYMOUS_REVIEWS),
         };
@@ -152,14 +149,14 @@ impl Reviewer for KubernetesReviewer {
         token: &'a str,
         audience: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
-        Box::pin(within(&self.budgets.tokens, async move {
+        Box::pin(async move {
             let began = Instant::now();
-            let user = self.review_token(token, audience).await?;
+            let user = in_time(self.review_token(token, audience)).await?;
             if user.is_none() {
                 tokio::time::sleep_until(began + INVALID_TOKEN_PLACE).await;
             }
             Ok(user)
-        }))
+        })
     }
 
     fn access(&self, spec: SubjectAccessReviewSpec) -> BoxFuture<'_, Result<Access, ReviewError>> {
@@ -174,7 +171,11 @@ async fn within<T>(
     budget: &ReviewBudget,
     review: impl Future<Output = Result<T, ReviewError>>,
 ) -> Result<T, ReviewError> {
-    let _permit = budget.acquire().await?;
+    let _permit = budget.acquire(ALL_CLIENTS).await?;
+    in_time(review).await
+}
+
+async fn in_time<T>(review: impl Future<Output = Result<T, ReviewError>>) -> Result<T, ReviewError> {
     tokio::time::timeout(TIMEOUT, review).await.unwrap_or(Err(ReviewError::Timeout))
 }
 

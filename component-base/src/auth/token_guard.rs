@@ -7,12 +7,17 @@
 //!
 //! Used on the stats port. A token of this audience is valid for nothing else in the cluster, and a
 //! token for the API server is not accepted here. Checked once per connection: an open connection
-//! stays authorized. Without a review the response is 503, and clients retry.
+//! stays authorized. Without a review the response is 503, and clients retry. The reviews of a
+//! guard have a budget of their own, which the addresses of its clients divide: pods that send
+//! invalid tokens delay the reviews of our own parts by less than a second, and lock none of them
+//! out.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode, header};
 
+use super::review_budget::{ReviewBudget, TOKEN_REVIEWS};
 use super::reviews::{ReviewError, Reviewer, User};
 use super::token_cache::TokenCache;
 
@@ -28,6 +33,7 @@ struct Authorizer {
     reviewer: Arc<dyn Reviewer>,
     namespace: String,
     audience: &'static str,
+    budget: ReviewBudget,
     reviews: TokenCache,
 }
 
@@ -62,6 +68,7 @@ impl TokenGuard {
             reviewer,
             namespace: namespace.to_owned(),
             audience,
+            budget: ReviewBudget::new(TOKEN_REVIEWS),
             reviews: TokenCache::default(),
         };
         Self { authorizer: Some(Arc::new(authorizer)) }
@@ -72,13 +79,19 @@ impl TokenGuard {
         Self::default()
     }
 
-    /// Accepts clients that run as one of these service accounts.
+    /// Accepts clients that run as one of these service accounts. `client` is the address of the
+    /// connection.
     ///
     /// # Errors
     /// For every other client, and when the review fails.
-    pub async fn authorize(&self, headers: &HeaderMap, accounts: &[&str]) -> Result<(), AuthError> {
+    pub async fn authorize(
+        &self,
+        headers: &HeaderMap,
+        client: IpAddr,
+        accounts: &[&str],
+    ) -> Result<(), AuthError> {
         match &self.authorizer {
-            Some(authorizer) => authorizer.authorize(headers, accounts).await,
+            Some(authorizer) => authorizer.authorize(headers, client, accounts).await,
             None => Ok(()),
         }
     }
@@ -87,9 +100,14 @@ impl TokenGuard {
 // === impl Authorizer ===
 
 impl Authorizer {
-    async fn authorize(&self, headers: &HeaderMap, accounts: &[&str]) -> Result<(), AuthError> {
+    async fn authorize(
+        &self,
+        headers: &HeaderMap,
+        client: IpAddr,
+        accounts: &[&str],
+    ) -> Result<(), AuthError> {
         let token = bearer_token(headers).ok_or(AuthError::NoToken(self.audience))?;
-        let user = self.user(token).await?.ok_or(AuthError::BadToken(self.audience))?;
+        let user = self.user(token, client).await?.ok_or(AuthError::BadToken(self.audience))?;
         let names: Vec<_> = accounts
             .iter()
             .map(|account| format!("system:serviceaccount:{}:{account}", self.namespace))
@@ -100,10 +118,11 @@ impl Authorizer {
         Err(AuthError::NotAllowed { user: user.name, allowed: names.join(" or ") })
     }
 
-    async fn user(&self, token: &str) -> Result<Option<User>, ReviewError> {
+    async fn user(&self, token: &str, client: IpAddr) -> Result<Option<User>, ReviewError> {
         if let Some(reviews) = self.reviews.get(token) {
             return Ok(reviews);
         }
+        let _place = self.budget.acquire(client).await?;
         let user = self.reviewer.token(token, Some(self.audience)).await?;
         self.reviews.insert(token, user.clone());
         Ok(user)
@@ -165,12 +184,16 @@ mod tests {
     }
 
     async fn status(guard: &TokenGuard, authorization: &str) -> u16 {
+        status_of(guard, [10, 0, 0, 1].into(), authorization).await
+    }
+
+    async fn status_of(guard: &TokenGuard, client: IpAddr, authorization: &str) -> u16 {
         let mut headers = HeaderMap::new();
         if !authorization.is_empty() {
             headers.insert(header::AUTHORIZATION, HeaderValue::from_str(authorization).unwrap());
         }
         guard
-            .authorize(&headers, &["activator", "zero-scaler"])
+            .authorize(&headers, client, &["activator", "zero-scaler"])
             .await
             .map_or_else(|r| r.status().as_u16(), |()| 200)
     }
@@ -231,6 +254,33 @@ mod tests {
         };
         tokio::join!(flood, valid);
         assert!(api.requests().len() <= 700, "{} reviews in ten seconds", api.requests().len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn valid_token_is_accepted_soon_while_eight_pods_flood_the_guard() {
+        let api = cluster();
+        let guard = guard(&api);
+        let flood = join_all((0..512_u16).map(|number| {
+            let (guard, attacker) = (&guard, IpAddr::from([10, 0, 1, (number % 8) as u8]));
+            async move {
+                for attempt in 0.. {
+                    let token = format!("Bearer invalid{number}-{attempt}@ours");
+                    assert_ne!(status_of(guard, attacker, &token).await, 200);
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            }
+        }));
+        let accepted = async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            let activator = "Bearer system:serviceaccount:rouse-system:activator@ours";
+            let sent = Instant::now();
+            (status(&guard, activator).await, sent.elapsed())
+        };
+        let (accepted, waited) = tokio::select! {
+            accepted = accepted => accepted,
+            _ = flood => (0, Duration::MAX),
+        };
+        assert!(accepted == 200 && waited < Duration::from_secs(1), "{accepted} after {waited:?}");
     }
 
     #[tokio::test(start_paused = true)]

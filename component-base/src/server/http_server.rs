@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,6 +129,10 @@ pub async fn serve_with<O, F, S, H>(
     drop(eviction);
 }
 
+/// The address of a request's connection, which each request has as an extension.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientAddress(pub IpAddr);
+
 /// Serves one connection to its end.
 async fn carry<F, S, H>(
     builder: &Protocols,
@@ -150,7 +155,9 @@ where
     let activity = slot.activity().clone();
     // Streams of HTTP/2 are tasks of their own, outside of the connection's span.
     let span = Span::current();
-    let service = service_fn(move |request| {
+    let client = ClientAddress(slot.peer());
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(client);
         let (running, response) = (activity.begin_request(), handler.handle(request));
         let handled = async move {
             let response = response.await;

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use component_base::auth::User;
+use component_base::auth::{ALL_CLIENTS, User};
 use component_base::readiness::Readiness;
+use component_base::server::ClientAddress;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Uri, header};
@@ -106,7 +107,8 @@ impl Api {
         if route.is_custom() && self.groups.len() < 2 {
             return Err(ApiError::NoSuchPath(request.uri.path().to_owned()));
         }
-        let user = self.auth.authenticate(&request.headers, peer).await?;
+        let client = request.extensions.get().map_or(ALL_CLIENTS, |ClientAddress(client)| *client);
+        let user = self.auth.authenticate(&request.headers, peer, client).await?;
         self.authorize(&user, &route, request).await?;
         if !(matches!(route, Route::Why { .. }) && wants_text(&request.uri, &request.headers)) {
             require_json(&request.headers)?;

@@ -14,11 +14,14 @@ pub(super) mod access_review;
 mod front_proxy;
 mod front_proxy_watch;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use component_base::auth::bearer_token;
-use component_base::auth::{Access, ReviewCache, Reviewer, TokenCache, User};
+use component_base::auth::{
+    Access, ReviewBudget, ReviewCache, ReviewError, Reviewer, TOKEN_REVIEWS, TokenCache, User,
+};
 use http::HeaderMap;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 
@@ -38,6 +41,7 @@ pub struct Auth {
     front_proxy: Arc<ArcSwap<FrontProxy>>,
     reviewer: Arc<dyn Reviewer>,
     tokens: TokenCache,
+    token_budget: ReviewBudget,
     accesses: ReviewCache<Access>,
     counts: OutcomeCounters,
 }
@@ -55,6 +59,7 @@ impl Auth {
             front_proxy,
             reviewer,
             tokens: TokenCache::default(),
+            token_budget: ReviewBudget::new(TOKEN_REVIEWS),
             accesses: ReviewCache::default(),
             counts,
         }
@@ -65,17 +70,22 @@ impl Auth {
         FrontProxy::trusts(&self.front_proxy.load(), peer)
     }
 
-    /// The user of a request.
+    /// The user of a request from the address `client`.
     ///
     /// # Errors
     /// When the bearer token is invalid or could not be reviewed.
-    pub async fn authenticate(&self, headers: &HeaderMap, peer: &PeerCertificates) -> Result<User, ApiError> {
+    pub async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        peer: &PeerCertificates,
+        client: IpAddr,
+    ) -> Result<User, ApiError> {
         let front_proxy = self.front_proxy.load();
         if let Some(user) = FrontProxy::authenticate(&front_proxy, headers, peer) {
             return Ok(authenticated(user));
         }
         match bearer_token(headers) {
-            Some(token) => Ok(authenticated(self.token(token).await?)),
+            Some(token) => Ok(authenticated(self.token(token, client).await?)),
             None => Ok(anonymous()),
         }
     }
@@ -102,10 +112,11 @@ impl Auth {
         }
     }
 
-    async fn token(&self, token: &str) -> Result<User, ApiError> {
+    async fn token(&self, token: &str, client: IpAddr) -> Result<User, ApiError> {
         let user = match self.tokens.get(token) {
             Some(cached) => cached,
             None => {
+                let _place = self.token_budget.acquire(client).await.map_err(ReviewError::from)?;
                 let review = self.reviewer.token(token, None).await;
                 self.counts.count(review.is_ok());
                 let user = review?;

@@ -14,17 +14,17 @@ use std::sync::Arc;
 use autoscaler::contract::{ACTIVATOR_ACCOUNT, PUSH_PATH, REPORTER_HEADER};
 use autoscaler::stats::reporters::{BEAT, LOST_AFTER};
 use autoscaler::stats::{ActivatorReport, ReportStream, check_hello};
-use axum::Router;
+use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
-use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use axum::{Extension, Router};
 use component_base::auth::TokenGuard;
-use component_base::server::{self, ConnectionError, ConnectionSlot, ServerLimits};
+use component_base::server::{self, ClientAddress, ServerLimits};
 use component_base::websocket::{PeerError, PeerLimits, split};
 use hyper::body::Incoming;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
@@ -65,28 +65,23 @@ pub async fn serve<S: ScaleAccess, W: WorkloadsAtZero>(
     let server =
         Arc::new(PushServer { wake, metrics, guard, activators, connection_permits, stop: stop.clone() });
     let router = Router::new().route(PUSH_PATH, any(upgrade::<S, W>)).with_state(server);
-    let open = move |stream: TcpStream, slot: Arc<ConnectionSlot>| {
-        let (router, peer) = (router.clone(), slot.peer());
-        let handler = move |mut request: axum::http::Request<Incoming>| {
-            let mut router = router.clone();
-            request.extensions_mut().insert(ConnectInfo(peer));
-            async move {
-                let Ok(response) = Service::call(&mut router, request).await as Result<Response, Infallible>;
-                response
-            }
-        };
-        std::future::ready(Ok::<_, ConnectionError>((stream, handler)))
+    let handler = move |request: axum::http::Request<Incoming>| {
+        let mut router = router.clone();
+        async move {
+            let Ok(response) = Service::call(&mut router, request).await as Result<Response, Infallible>;
+            response
+        }
     };
-    server::serve_with(listener, open, ServerLimits::default(), stop).await;
+    server::serve(listener, handler, ServerLimits::default(), stop).await;
 }
 
 async fn upgrade<S: ScaleAccess, W: WorkloadsAtZero>(
     State(server): State<Arc<PushServer<S, W>>>,
-    ConnectInfo(peer): ConnectInfo<IpAddr>,
+    Extension(ClientAddress(peer)): Extension<ClientAddress>,
     headers: HeaderMap,
     request: WebSocketUpgrade,
 ) -> Response {
-    if let Err(rejection) = server.guard.authorize(&headers, &[ACTIVATOR_ACCOUNT]).await {
+    if let Err(rejection) = server.guard.authorize(&headers, peer, &[ACTIVATOR_ACCOUNT]).await {
         server.metrics.push_connections_refused.inc();
         tracing::warn!(%rejection, "push connection rejected");
         return (rejection.status(), format!("{rejection}\n")).into_response();

@@ -31,6 +31,8 @@ pub(crate) struct Strength {
     pub(crate) wake_interval: Duration,
     /// How much slower the median wake may be.
     pub(crate) slower_wake: f64,
+    /// Whether the activators are replaced under an attack on what authenticates them.
+    pub(crate) replaces_activators: bool,
 }
 
 // === impl Args ===
@@ -43,6 +45,7 @@ impl Args {
             flooding: 16,
             wake_interval: Duration::from_secs(5),
             slower_wake: 2.0,
+            replaces_activators: true,
         };
         // An admin port has 128 places for one peer. The attacks of all parts share the machine
         // with the attacked parts, and with few wakes the median is uncertain: on two cores, beside
@@ -54,6 +57,7 @@ impl Args {
             flooding: 4,
             wake_interval: Duration::from_millis(500),
             slower_wake: 8.0,
+            replaces_activators: false,
         };
         let strength = if self.short { short } else { full };
         Strength { duration: self.seconds.map_or(strength.duration, Duration::from_secs), ..strength }

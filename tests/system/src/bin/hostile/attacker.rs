@@ -1,4 +1,5 @@
-//! The attacker: a pod without credentials, in a namespace of its own.
+//! The attacker: pods without credentials, in a namespace of their own. One of them attacks, or all
+//! where a bound is for each address.
 
 use std::time::Duration;
 
@@ -13,10 +14,11 @@ use system_tests::traffic::attack;
 use system_tests::wait;
 use tokio::task::JoinSet;
 
-const POD: &str = "attacker";
+/// Pods, each with an address of its own.
+const PODS: usize = 8;
 const READY: Duration = Duration::from_secs(60);
 
-/// The attacker's pod.
+/// The attacker's pods.
 pub(crate) struct Attacker {
     namespace: TestNamespace,
 }
@@ -29,45 +31,57 @@ pub(crate) struct RunningAttacks {
 // === impl Attacker ===
 
 impl Attacker {
-    /// Starts the pod.
+    /// Starts the pods.
     ///
     /// # Errors
-    /// When it does not become ready.
+    /// When they do not become ready.
     pub(crate) async fn start(client: Client) -> Result<Self> {
         let namespace = TestNamespace::create(client, "rouse-hostile-attacker").await?;
         let pods: Api<Pod> = namespace.api();
-        pods.create(&PostParams::default(), &serde_json::from_value(pod())?).await.context("the attacker")?;
-        wait::until("the attacker to be ready", READY, || async {
-            Ok(is_ready(&pods.get(POD).await?).then_some(()))
-        })
-        .await?;
+        for number in 0..PODS {
+            let pod = serde_json::from_value(pod(number))?;
+            pods.create(&PostParams::default(), &pod).await.context("the attacker")?;
+        }
+        for number in 0..PODS {
+            wait::until("the attacker to be ready", READY, || async {
+                Ok(is_ready(&pods.get(&name(number)).await?).then_some(()))
+            })
+            .await?;
+        }
         Ok(Self { namespace })
     }
 
-    /// Starts attacks.
-    pub(crate) fn attack(&self, commands: Vec<AttackCommand>) -> RunningAttacks {
+    /// Starts attacks by one pod, or each of them by all pods.
+    pub(crate) fn attack(&self, commands: &[AttackCommand], by_all: bool) -> RunningAttacks {
         let mut reports = JoinSet::new();
-        for command in commands {
-            let namespace = self.namespace.clone();
-            reports.spawn(async move { attack::run(&namespace, POD, &command).await });
+        for number in 0..if by_all { PODS } else { 1 } {
+            for command in commands {
+                let (namespace, command) = (self.namespace.clone(), command.clone());
+                reports.spawn(async move { attack::run(&namespace, &name(number), &command).await });
+            }
         }
         RunningAttacks { reports }
     }
 
-    /// Removes the pod.
+    /// Removes the pods.
     ///
     /// # Errors
-    /// When it still exists after two minutes.
+    /// When they still exist after two minutes.
     pub(crate) async fn remove(self) -> Result<()> {
         self.namespace.delete().await
     }
 }
 
+fn name(number: usize) -> String {
+    format!("attacker-{number}")
+}
+
 /// On one machine the attacker would otherwise take the CPU time of the attacked, which has another
 /// node on a real cluster.
-fn pod() -> serde_json::Value {
+fn pod(number: usize) -> serde_json::Value {
+    let (cpu, memory) = if number == 0 { ("500m", "1Gi") } else { ("50m", "128Mi") };
     json!({
-        "metadata": {"name": POD},
+        "metadata": {"name": name(number)},
         "spec": {
             "automountServiceAccountToken": false,
             "terminationGracePeriodSeconds": 0,
@@ -78,7 +92,7 @@ fn pod() -> serde_json::Value {
                 "args": ["client", "--port", CLIENT_PORT.to_string()],
                 "ports": [{"containerPort": CLIENT_PORT}],
                 "readinessProbe": {"tcpSocket": {"port": CLIENT_PORT}, "periodSeconds": 1},
-                "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}},
+                "resources": {"limits": {"cpu": cpu, "memory": memory}},
             }],
         },
     })

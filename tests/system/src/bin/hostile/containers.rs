@@ -75,6 +75,12 @@ impl Containers {
         self.restarts.iter().filter(changed).count() + gone.count()
     }
 
+    /// Without those of a part that is replaced meanwhile.
+    pub(crate) fn without(mut self, part: Option<&str>) -> Self {
+        self.restarts.retain(|(_, container), _| Some(container.as_str()) != part);
+        self
+    }
+
     /// The container that is closest to its limit.
     pub(crate) fn fullest(&self) -> Option<&Memory> {
         self.memory.iter().max_by(|a, b| a.share().total_cmp(&b.share()))

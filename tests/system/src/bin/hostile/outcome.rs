@@ -19,6 +19,8 @@ pub(crate) struct Outcome {
     pub(crate) wake: Option<f64>,
     /// The bound on it.
     pub(crate) slower_wake: f64,
+    /// Whether activators that were replaced meanwhile did not report in time.
+    pub(crate) late_reports: bool,
     pub(crate) restarts: usize,
     pub(crate) memory: Option<Memory>,
 }
@@ -32,6 +34,7 @@ impl Outcome {
             (self.noticed.failed > 0, "requests failed"),
             (self.wake.is_none(), "no wake"),
             (self.wake.is_some_and(|ratio| ratio > self.slower_wake), "slow wakes"),
+            (self.late_reports, "late reports"),
             (self.restarts > 0, "restarts"),
             (self.memory.as_ref().is_none_or(|memory| memory.share() > 1.0), "memory"),
             (self.report.sent + self.report.opened + self.report.refused == 0, "no attack"),
@@ -113,6 +116,7 @@ mod tests {
             noticed: Noticed { requests: 200, failed: 0, slowest: 9.0 },
             wake: Some(2.0),
             slower_wake: 2.0,
+            late_reports: false,
             restarts: 0,
             memory: Some(Memory { container: "activator".to_owned(), most: 10, limit: 10 }),
         }
@@ -130,11 +134,13 @@ mod tests {
             report: AttackReport::default(),
             noticed: Noticed { failed: 1, ..Noticed::default() },
             wake: Some(2.1),
+            late_reports: true,
             restarts: 1,
             memory: Some(Memory { container: "activator".to_owned(), most: 11, limit: 10 }),
             ..outcome()
         };
-        assert_eq!(bad.missed(), ["requests failed", "slow wakes", "restarts", "memory", "no attack"]);
+        let missed = ["requests failed", "slow wakes", "late reports", "restarts", "memory", "no attack"];
+        assert_eq!(bad.missed(), missed);
         assert_eq!(Outcome { wake: None, ..outcome() }.missed(), ["no wake"]);
     }
 }
