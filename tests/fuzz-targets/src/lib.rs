@@ -2,8 +2,8 @@
 //! network or from a user's annotation, and panics if a rule is broken.
 //!
 //! `make fuzz-guided TARGET=NAME` runs one with libFuzzer. It begins with the files of
-//! `corpus/NAME`: add an input that failed. `tests/fuzz.rs` checks them and random mutations of them
-//! in every build. What needs a whole server is in `tests/conformance/tests/fuzz`,
+//! `corpus/NAME`: add an input that failed. `tests/fuzz.rs` checks them and random mutations of
+//! them in every build. What needs a whole server is in `tests/conformance/tests/fuzz`,
 //! `http-client/tests/fuzz` and `metrics-adapter/tests/fuzz`.
 
 #![deny(missing_docs)]
