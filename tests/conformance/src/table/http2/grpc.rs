@@ -8,6 +8,12 @@ use crate::http2::{self, Frame, Http2Case, data, headers, request, reset};
 const SOURCE: &str = "gRPC over HTTP/2: Responses; gRFC A6";
 const SEEN: &str = "POST / HTTP/2\n:authority: a\ncontent-type: application/grpc\nte: trailers\n\nhello";
 
+/// UNAVAILABLE as a frame of gRPC-Web, in base64.
+const TEXT_TRAILERS: &str = concat!(
+    "gAAAAERncnBjLXN0YXR1czoxNA0KZ3JwYy1tZXNzYWdlOnRoZSBhcHAgZGlkIG5vdCBjb21wbGV0ZSBp",
+    "dHMgcmVzcG9uc2UNCg=="
+);
+
 /// The rows.
 pub fn rows() -> Vec<Http2Case> {
     let refuses = || [Reads, Sends(vec![reset(1, REFUSED_STREAM)])];
@@ -66,10 +72,12 @@ pub fn web_rows() -> Vec<Case> {
         )
     };
     let (web, text) = ("application/grpc-web+proto", "application/grpc-web-text");
-    let begins = |body: &str| {
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {web}\r\ntransfer-encoding: chunked\r\n\r\n");
-        AppAction::Sends(format!("{head}7\r\n{body}\r\n").into_bytes())
+    let begins_as = |content: &str, body: &str| {
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: {content}\r\ntransfer-encoding: chunked\r\n\r\n");
+        AppAction::Sends(format!("{head}{:x}\r\n{body}\r\n", body.len()).into_bytes())
     };
+    let begins = |body: &str| begins_as(web, body);
     let trailers = "grpc-status:14\r\ngrpc-message:the app did not complete its response\r\n";
     vec![
         call("a call of gRPC-Web whose app closes the connection has a status", web)
@@ -87,6 +95,13 @@ pub fn web_rows() -> Vec<Case> {
         call("a call of gRPC-Web whose app closes the connection in a message is cut", web)
             .app([begins("\0\0\0\0\x05hi"), AppAction::Closes])
             .gets(response(200).body("\0\0\0\0\x05hi").cut())
+            .then_closes(),
+        call("a call of gRPC-Web in text whose app closes the connection ends with a status in text", text)
+            .app([begins_as(text, "AAAAAAJoaQ=="), AppAction::Closes])
+            .gets(response(200).body(format!("AAAAAAJoaQ=={TEXT_TRAILERS}"))),
+        call("a call of gRPC-Web in text whose app closes the connection in a message is cut", text)
+            .app([begins_as(text, "AAAAAAJo"), AppAction::Closes])
+            .gets(response(200).body("AAAAAAJo").cut())
             .then_closes(),
     ]
 }
