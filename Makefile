@@ -169,11 +169,11 @@ test: ## Run all tests and checks, and print how long each took
 lint: module-graph deny ## Check formatting, lints, the layout of code and crates; warnings are errors
 	cargo fmt --all --check
 	$(LINTING_CARGO) test $(ALL) --all-targets --no-run
-	@test -z "$$(gofmt -l release tests/cluster tests/interop chart/tests | tee /dev/stderr)"
+	@test -z "$$(gofmt -l release tests/cluster tests/conformance/interop chart/tests | tee /dev/stderr)"
 	cd tests/cluster && go vet ./...
 	cd tests/cluster/policies && go vet ./...
 	cd chart/tests && go vet ./...
-	cd tests/interop && go vet ./...
+	cd tests/conformance/interop && go vet ./...
 	cd release && go vet ./...
 
 .PHONY: module-graph
@@ -220,7 +220,7 @@ test-fuzz: ## Fuzz for a minute
 # directory of its own. What it finds stays in the cache, where the next run begins.
 COVERAGE := -C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=4 -C llvm-args=-sanitizer-coverage-inline-8bit-counters \
   -C llvm-args=-sanitizer-coverage-pc-table -C llvm-args=-sanitizer-coverage-trace-compares -C codegen-units=1 -C debug-assertions
-TARGET ?= $(notdir $(wildcard tests/fuzz-targets/corpus/*))
+TARGET ?= $(notdir $(wildcard tests/fuzzing/targets/corpus/*))
 .PHONY: fuzz-guided
 fuzz-guided: FUZZ_SECONDS ?= 300
 fuzz-guided: export CARGO_TARGET_DIR := $(ROUSE_CACHE)/fuzz/target
@@ -229,7 +229,7 @@ fuzz-guided: /usr/bin/g++ ## Fuzz the parser TARGET (default: each), guided by c
 	cargo build --release --locked --target $(HOST) --package fuzz-targets
 	@for target in $(TARGET); do \
 	  found=$(ROUSE_CACHE)/fuzz/corpus/$$target && mkdir -p $$found && echo "fuzzing $$target" && \
-	  FUZZ_TARGET=$$target $(CARGO_TARGET_DIR)/$(HOST)/release/fuzz-targets $$found tests/fuzz-targets/corpus/$$target \
+	  FUZZ_TARGET=$$target $(CARGO_TARGET_DIR)/$(HOST)/release/fuzz-targets $$found tests/fuzzing/targets/corpus/$$target \
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=30 -print_final_stats=1 -artifact_prefix=$$found/ || exit 1; \
 	done
 
@@ -260,9 +260,9 @@ test-interop: export ACTIVATOR := $(CARGO_TARGET_DIR)/debug/activator
 test-interop: export INTEROP := $(INTEROP)
 test-interop: $(INTEROP)/python/requirements.txt $(INTEROP)/java/jars.sha256 $(DATABASES) ## Test both proxies with real clients and servers, awake and at zero, and print a table (ARGS="-run Interop/grpc" for some)
 	$(LINTING_CARGO) build $(ALL) --bin queue-proxy --bin activator
-	cd tests/interop && go test -count=1 -parallel 12 -timeout 30m $(ARGS)
+	cd tests/conformance/interop && go test -count=1 -parallel 12 -timeout 30m $(ARGS)
 
-$(INTEROP)/java/jars.sha256: tests/interop/peers/java/pom.xml tests/interop/peers/java/jars.sha256
+$(INTEROP)/java/jars.sha256: tests/conformance/interop/peers/java/pom.xml tests/conformance/interop/peers/java/jars.sha256
 	rm -rf $(@D)
 	mvn --quiet --batch-mode --file $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory=$(@D)
 	cd $(@D) && sha256sum --check --strict --quiet $(CURDIR)/$(<D)/jars.sha256
@@ -275,7 +275,7 @@ $(DATABASES):
 	RUNLEVEL=1 apt-get install --yes --no-install-recommends --quiet=2 redis-server redis-tools postgresql
 
 # All packages of Python in one environment.
-$(INTEROP)/python/requirements.txt: tests/interop/peers/python/requirements.txt
+$(INTEROP)/python/requirements.txt: tests/conformance/interop/peers/python/requirements.txt
 	python3 -m venv --clear $(@D)
 	$(@D)/bin/pip install --quiet --no-deps --only-binary :all: --require-hashes --requirement $<
 	cp $< $@

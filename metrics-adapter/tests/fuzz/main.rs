@@ -1,4 +1,4 @@
-//! Fuzz tests of servers: API requests and websocket frames. `tests/fuzz-targets` has the parsers.
+//! Fuzz tests of servers: API requests and websocket frames. `tests/fuzzing/targets` has the parsers.
 //!
 //! No input may panic or lead to a response that is not in the format of the API; and good requests
 //! must be served afterwards. Both targets run in parallel. See [`fuzzing`] for the duration and

@@ -14,7 +14,7 @@ const BATCH: usize = 50;
 #[test]
 fn no_bytes_break_a_parser() {
     let campaign = Campaign::from_environment();
-    let folder = Path::new("tests/fuzz-targets/corpus");
+    let folder = Path::new("tests/fuzzing/targets/corpus");
     let corpora = TARGETS.map(|target| Corpus::read(&folder.join(target.name), target.words));
     for (target, corpus) in TARGETS.iter().zip(&corpora) {
         corpus.seeds().for_each(target.check);
