@@ -17,7 +17,7 @@ use tokio::sync::broadcast;
 const BACKLOG: usize = 4096;
 /// An unchanged decision is sent again after this long, so that subscribers see fresh data behind
 /// it.
-const REFRESH_MS: i64 = 10_000;
+const REFRESH_MS: u64 = 10_000;
 
 /// The decisions of all workloads.
 #[derive(Debug)]
@@ -142,9 +142,10 @@ fn encode(event: &DecisionEvent) -> Option<Utf8Bytes> {
     }
 }
 
-/// Whether `decision` differs from `sent`, or `sent` is old.
+/// Whether `decision` differs from `sent`, or `sent` is old. After a step of the wall clock it may
+/// be of the future.
 fn must_send(sent: &Decision, decision: &Decision) -> bool {
-    !sent.is_like(decision) || decision.decided_at - sent.decided_at >= REFRESH_MS
+    !sent.is_like(decision) || decision.decided_at.abs_diff(sent.decided_at) >= REFRESH_MS
 }
 
 #[cfg(test)]
@@ -209,6 +210,14 @@ mod tests {
         assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Decided(decision(2, 14_000)));
         decisions.remove(&Key::new("shop", "web"));
         assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Removed(Key::new("shop", "web")));
+    }
+
+    #[test]
+    fn unchanged_decision_is_sent_again_after_ten_seconds_and_after_a_step_of_the_clock() {
+        let sent = decision(1, 100_000);
+        for (decided_at, is_sent) in [(109_999, false), (110_000, true), (99_000, false), (5_000, true)] {
+            assert_eq!(must_send(&sent, &decision(1, decided_at)), is_sent, "{decided_at}");
+        }
     }
 
     #[test]
