@@ -1,4 +1,5 @@
-//! Fuzz tests of servers: API requests and websocket frames. `tests/fuzzing/targets` has the parsers.
+//! Fuzz tests of servers: API requests and websocket frames. The parsers are in
+//! `tests/fuzzing/targets`.
 //!
 //! No input may panic or lead to a response that is not in the format of the API; and good requests
 //! must be served afterwards. Both targets run in parallel. See [`fuzzing`] for the duration and
