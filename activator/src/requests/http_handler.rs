@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     /// Bytes that each connection reserves, and that a held request keeps in use.
-    const MAX_BYTES: usize = 2120;
+    const MAX_BYTES: usize = 2160;
 
     fn size_of<'a, F>(
         _: impl FnOnce(&'a HttpHandler, Request<IncomingBody>, &'a Arc<ConnectionAddresses>, &'a Forwarder) -> F,
