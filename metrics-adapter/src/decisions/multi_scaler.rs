@@ -37,6 +37,9 @@ use crate::watches::ready_pods::ReadyPods;
 use crate::watches::stored_learning::StoredLearning;
 use crate::watches::workloads::{Workload, WorkloadTable, WorkloadsReceiver};
 
+/// A larger difference between the two clocks is a step of the wall clock.
+const CLOCK_STEP_MS: u64 = 1_000;
+
 /// Decides on all workloads.
 #[derive(Debug)]
 pub struct MultiScaler {
@@ -68,8 +71,9 @@ pub struct MultiScaler {
 #[derive(Debug)]
 struct DeciderEntry {
     decider: Decider,
-    /// Since when it is idle, by the collector's clock and by the wall clock. Converted once: the
-    /// clocks drift by milliseconds, and each difference would be sent to all subscribers.
+    /// Since when it is idle, by the collector's clock and by the wall clock. Converted once,
+    /// and after a step of the wall clock: the clocks drift by milliseconds, and each difference
+    /// would be sent to all subscribers.
     idle: Option<(Duration, i64)>,
 }
 
@@ -267,9 +271,11 @@ impl MultiScaler {
     }
 
     fn idle_since(&self, entry: &mut DeciderEntry, key: &Key) -> Option<i64> {
-        entry.idle = self.collector.idle_since(key).map(|since| match entry.idle {
-            Some((last, millis)) if last == since => (since, millis),
-            _ => (since, self.collector.clock().unix_millis(since)),
+        entry.idle = self.collector.idle_since(key).map(|since| {
+            let millis = self.collector.clock().unix_millis(since);
+            let is_same =
+                |(last, sent): &(Duration, i64)| *last == since && sent.abs_diff(millis) < CLOCK_STEP_MS;
+            entry.idle.filter(is_same).unwrap_or((since, millis))
         });
         entry.idle.map(|(_, millis)| millis)
     }

@@ -195,10 +195,7 @@ impl Simulation {
         let deadline = Instant::now() + longest;
         while !reached(self) {
             if Instant::now() > deadline {
-                return Err(format!(
-                    "after {longest:?} there is not {what}: {:?}",
-                    self.cluster.service_endpoints()
-                ));
+                return Err(format!("after {longest:?} there is not {what}: {}", self.cluster.state()));
             }
             self.step().await?;
         }
