@@ -87,7 +87,8 @@ async fn assert_complete_and_never_in_memory(all: u64) {
         };
         let uploaded = timeout(DEADLINE, async { tokio::join!(sent, scaled).0 });
         assert_eq!(text(uploaded.await.expect("a response")).await, all.to_string(), "{version:?}");
-        let growth = most_resident("self").unwrap() - before;
+        // The kernel counts pages in batches, so its maximum may be lower for a moment.
+        let growth = most_resident("self").unwrap().saturating_sub(before);
         println!("{version:?}: {all} bytes in {:?}, memory grew by {growth} bytes", begun.elapsed());
         assert!(growth < MAX_GROWTH, "{version:?}: memory grew by {growth} bytes");
     }
