@@ -42,7 +42,9 @@ async fn hpa_that_is_applied_again_after_an_orphaning_deletion_is_followed() -> 
     hpas.delete("readopted", &DeleteParams::orphan()).await?;
     wait::until("the PodAutoscaler without an owner", RECONCILED, || async {
         let orphaned = autoscalers.get("readopted").await?.metadata.owner_references.unwrap_or_default();
-        Ok(orphaned.is_empty().then_some(()))
+        // The garbage collector deletes the HPA after it has removed the reference to it.
+        let is_gone = hpas.get_opt("readopted").await?.is_none();
+        Ok((is_gone && orphaned.is_empty()).then_some(()))
     })
     .await?;
     Workload { max_replicas: 3, ..workload.clone() }.create_hpa(&namespace).await?;
