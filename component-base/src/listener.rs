@@ -3,6 +3,7 @@
 //! `server` accepts the connections of the ports without traffic through it, and the data path the
 //! connections of its ports.
 
+pub mod client_network;
 pub mod keepalive;
 
 use std::io;

@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use autoscaler::Key;
+use component_base::listener::client_network::network_of;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
@@ -59,14 +60,6 @@ impl WakeBound {
                 Ok(())
             }
         }
-    }
-}
-
-/// A host of IPv6 has all addresses of a /64.
-fn network_of(peer: IpAddr) -> IpAddr {
-    match peer {
-        IpAddr::V4(_) => peer,
-        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
     }
 }
 

@@ -20,6 +20,8 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::listener::client_network::network_of;
+
 /// Concurrent token reviews of a port.
 pub const TOKEN_REVIEWS: usize = 16;
 /// Stands for all clients, where their addresses are not known.
@@ -118,7 +120,7 @@ impl Queue {
         most_frequent(clients().filter(|client| network_of(*client) == network))
     }
 
-    /// Takes the review whose turn it is.
+    /// Takes the review that has its turn.
     fn next(&mut self) -> Option<WaitingReview> {
         self.waiting.retain(|review| !review.turn.is_closed());
         let last = |turns: &HashMap<IpAddr, u64>, key| turns.get(&key).copied().unwrap_or_default();
@@ -159,14 +161,6 @@ fn most_frequent(addresses: impl Iterator<Item = IpAddr>) -> Option<IpAddr> {
     let mut counts: HashMap<IpAddr, usize> = HashMap::new();
     addresses.for_each(|address| *counts.entry(address).or_default() += 1);
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(address, _)| address)
-}
-
-/// A host of IPv6 has all addresses of a /64.
-fn network_of(client: IpAddr) -> IpAddr {
-    match client {
-        IpAddr::V4(_) => client,
-        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
-    }
 }
 
 #[cfg(test)]

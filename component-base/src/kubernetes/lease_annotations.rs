@@ -1,9 +1,8 @@
 //! Watches an annotation of Leases: what parts publish that cannot reach each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 
-use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -11,7 +10,7 @@ use tokio::sync::watch;
 
 use super::decoded::Decoded;
 use super::object_watch::{DecodeErrors, watch_objects};
-use super::peers::ListedMembers;
+use super::peers::follow_members;
 
 /// The parsed `annotation` of each Lease with these labels that has it, by the Lease's name, and
 /// the future that updates them; spawn it.
@@ -28,28 +27,17 @@ pub fn watch_lease_annotation<T: Send + Sync + 'static>(
     let (sender, receiver) = watch::channel(None);
     let api = Api::<Decoded<Lease>>::namespaced(client, namespace);
     let config = watcher::Config::default().labels(labels);
-    let errors = errors.of(&Lease::kind(&()));
-    let annotation = move |lease: &Lease| {
+    let events = watch_objects(api, config, errors.of(&Lease::kind(&())));
+    let annotated = move |lease: &Lease| {
         let text = lease.annotations().get(annotation).cloned();
         text.map(|text| (lease.name_any(), text)).into_iter().collect()
     };
     let follow = async move {
-        let events = watch_objects(api, config, errors);
-        pin_mut!(events);
-        let mut leases = ListedMembers::default();
-        while let Some(event) =
-            tokio::select! { event = events.next() => event, () = sender.closed() => None }
-        {
-            match event {
-                Ok(event) => {
-                    if leases.apply(event, annotation) {
-                        let texts = leases.members().into_iter();
-                        sender.send_replace(Some(texts.map(|(name, text)| (name, parse(&text))).collect()));
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "watch of Leases failed, retrying"),
-            }
-        }
+        let publish = |texts: BTreeSet<(String, String)>| {
+            let parsed = texts.into_iter().map(|(name, text)| (name, parse(&text)));
+            sender.send_replace(Some(parsed.collect()));
+        };
+        follow_members(annotation, events, annotated, publish, sender.closed()).await;
     };
     (receiver, follow)
 }

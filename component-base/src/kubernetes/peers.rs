@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 
-use futures::{StreamExt, pin_mut};
+use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -63,28 +63,39 @@ where
     let (sender, receiver) = watch::channel(BTreeSet::new());
     let api = Api::<Decoded<EndpointSlice>>::namespaced(client, namespace);
     let config = watcher::Config::default().labels(&format!("{SERVICE_NAME}={service}"));
-    let errors = errors.of(&EndpointSlice::kind(&()));
+    let events = watch_objects(api, config, errors.of(&EndpointSlice::kind(&())));
     let service = service.to_owned();
     let follow = async move {
-        let events = watch_objects(api, config, errors);
-        pin_mut!(events);
-        let mut slices = ListedMembers::default();
-        while let Some(event) =
-            tokio::select! { event = events.next() => event, () = sender.closed() => None }
-        {
-            match event {
-                Ok(event) => {
-                    if slices.apply(event, &members) {
-                        publish(&sender, slices.members(), &service);
-                    }
-                }
-                Err(error) => {
-                    tracing::warn!(%service, %error, "watch of EndpointSlices failed, retrying")
-                }
-            }
-        }
+        let publish = |members| publish(&sender, members, &service);
+        follow_members(&service, events, members, publish, sender.closed()).await;
     };
     (receiver, follow)
+}
+
+/// Calls `publish` with the members of all objects whenever they may have changed, until `closed`.
+/// `name` is for the log.
+pub(super) async fn follow_members<K, T>(
+    name: &str,
+    events: impl Stream<Item = Result<Event<Decoded<K>>, watcher::Error>>,
+    members: impl Fn(&K) -> BTreeSet<T>,
+    publish: impl Fn(BTreeSet<T>),
+    closed: impl Future<Output = ()>,
+) where
+    K: Resource<DynamicType = ()> + Clone,
+    T: Ord + Clone,
+{
+    pin_mut!(events, closed);
+    let mut listed = ListedMembers::default();
+    while let Some(event) = tokio::select! { event = events.next() => event, () = &mut closed => None } {
+        match event {
+            Ok(event) => {
+                if listed.apply(event, &members) {
+                    publish(listed.members());
+                }
+            }
+            Err(error) => tracing::warn!(kind = %K::kind(&()), name, %error, "watch failed, retrying"),
+        }
+    }
 }
 
 fn publish<T: Ord + Debug>(sender: &watch::Sender<BTreeSet<T>>, members: BTreeSet<T>, service: &str) {
@@ -100,7 +111,7 @@ fn publish<T: Ord + Debug>(sender: &watch::Sender<BTreeSet<T>>, members: BTreeSe
 
 /// What is read from each object, by the object's name.
 #[derive(Debug)]
-pub(super) struct ListedMembers<T> {
+struct ListedMembers<T> {
     current: BTreeMap<String, BTreeSet<T>>,
     /// Filled during a new list, which replaces everything at its end.
     listing: BTreeMap<String, BTreeSet<T>>,
@@ -114,7 +125,7 @@ impl<T> Default for ListedMembers<T> {
 
 impl<T: Ord + Clone> ListedMembers<T> {
     /// Applies an event; true if the members may have changed.
-    pub(super) fn apply<K: Resource + Clone>(
+    fn apply<K: Resource + Clone>(
         &mut self,
         event: Event<Decoded<K>>,
         members: impl Fn(&K) -> BTreeSet<T>,
@@ -154,7 +165,7 @@ impl<T: Ord + Clone> ListedMembers<T> {
         }
     }
 
-    pub(super) fn members(&self) -> BTreeSet<T> {
+    fn members(&self) -> BTreeSet<T> {
         self.current.values().flatten().cloned().collect()
     }
 }
