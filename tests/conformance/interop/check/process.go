@@ -2,6 +2,7 @@ package check
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -67,6 +68,15 @@ func StartCommand(t testing.TB, command *exec.Cmd) *Process {
 		}
 	})
 	return process
+}
+
+// StartPiped starts a client and returns its standard output.
+func StartPiped(command *exec.Cmd) (io.Reader, error) {
+	output, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return output, command.Start()
 }
 
 // FirstLine waits for the first line of the output.

@@ -124,11 +124,8 @@ func silent(ctx context.Context, address string, _ check.App) error {
 // receive publishes a message to a subscriber some time after it has subscribed.
 func receive(ctx context.Context, address, channel string, after time.Duration) error {
 	subscriber := client(ctx, address, "SUBSCRIBE", channel)
-	output, err := subscriber.StdoutPipe()
+	output, err := check.StartPiped(subscriber)
 	if err != nil {
-		return err
-	}
-	if err := subscriber.Start(); err != nil {
 		return err
 	}
 	defer subscriber.Wait()
@@ -159,11 +156,8 @@ func protected(ctx context.Context, address string, _ check.App) error {
 func killed(ctx context.Context, address string, app check.App) error {
 	command := client(ctx, address)
 	command.Stdin = strings.NewReader("PING\nBLPOP list 0\n")
-	output, err := command.StdoutPipe()
+	output, err := check.StartPiped(command)
 	if err != nil {
-		return err
-	}
-	if err := command.Start(); err != nil {
 		return err
 	}
 	if err := expect(output, "PONG\n"); err != nil {

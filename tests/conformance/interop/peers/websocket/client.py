@@ -2,7 +2,7 @@
 
     client.py PROXY SERVER
 
-Also checks the answers by themselves: messages, pongs and who closes."""
+Also checks the answers by themselves: messages, pongs and the side that closes."""
 import base64
 import os
 import socket

@@ -62,13 +62,10 @@ func silent(ctx context.Context, address string, _ check.App) error {
 
 func killed(ctx context.Context, address string, app check.App) error {
 	command := client(ctx, "killed", address)
-	output, err := command.StdoutPipe()
-	if err != nil {
-		return err
-	}
 	var failure bytes.Buffer
 	command.Stderr = &failure
-	if err := command.Start(); err != nil {
+	output, err := check.StartPiped(command)
+	if err != nil {
 		return err
 	}
 	if _, err := bufio.NewReader(output).ReadString('\n'); err == nil {
