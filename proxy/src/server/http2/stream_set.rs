@@ -15,7 +15,7 @@ use super::ready_list::{ReadyList, StreamWaker};
 /// Free places that are kept while there is no stream.
 const KEPT_PLACES: usize = 8;
 
-/// A stream whose response may wait for its client.
+/// A stream with a response that may wait for its client.
 pub(super) trait BufferedBytes {
     /// Bytes of the response that wait.
     fn buffered_bytes(self: Pin<&mut Self>) -> usize;

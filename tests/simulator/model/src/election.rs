@@ -1,5 +1,5 @@
 //! Two candidates of one Lease. Requests and responses are late or lost, watch events are late, and
-//! a write whose response is lost may still land.
+//! a write may still land though its response is lost.
 //!
 //! A process that stops for a while is one that takes no step while time passes.
 

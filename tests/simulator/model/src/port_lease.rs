@@ -247,7 +247,7 @@ fn keys() -> [Key; 2] {
     ["first", "second"].map(|name| Key::new("shop", name))
 }
 
-/// A ServerlessService whose status has the port.
+/// A ServerlessService with the port in its status.
 fn object(key: &Key) -> Option<ServerlessService> {
     let name = &key.name;
     let object = json!({

@@ -1,5 +1,5 @@
-//! The cluster around the processes: the user's objects, a kubelet, and nodes whose kube-proxies
-//! apply the slices of the Service late.
+//! The cluster around the processes: the user's objects, a kubelet, and nodes with kube-proxies
+//! that apply the slices of the Service late.
 //!
 //! Pods follow the size of the Deployment: the newest ones are removed first.
 
@@ -83,7 +83,7 @@ pub struct Cluster {
 pub struct NodeNetwork {
     endpoints: [Vec<String>; NODES],
     pending: [VecDeque<(Instant, Vec<String>)>; NODES],
-    /// Addresses of the activators whose processes run.
+    /// Addresses of the activators with a running process.
     pub activators: BTreeSet<IpAddr>,
     /// The port that the workload leases.
     leased: Option<u64>,

@@ -12,7 +12,7 @@ use crate::cluster::{LATEST_PROXY, NODES};
 pub const ZERO_SCALERS: usize = 2;
 /// The longest time that an event of a watch is late.
 pub const LONGEST_WATCH_DELAY: Duration = Duration::from_secs(8);
-/// Resources whose watches are delayed.
+/// Resources with delayed watches.
 const WATCHED: [&str; 8] = [
     "horizontalpodautoscalers",
     "podautoscalers",

@@ -48,7 +48,7 @@ struct NetworkFaults {
     is_dead: bool,
     /// Status of refused requests, and the part of all requests that is refused.
     refused: Option<(u16, f64)>,
-    /// The part of writes whose responses are lost.
+    /// The part of writes that get no response.
     lost: f64,
     /// Writes take up to [`LATEST_WRITE`].
     slow: bool,
@@ -160,7 +160,7 @@ impl ProcessNetwork {
         Ok(if is_watch { body.map(|body| self.delayed(resource, body)) } else { body })
     }
 
-    /// The body of a watch whose lines wait while its resource is silent.
+    /// The body of a watch. Its lines wait while its resource is silent.
     fn delayed(
         self,
         resource: String,

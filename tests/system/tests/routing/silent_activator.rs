@@ -1,4 +1,4 @@
-//! An activator whose reports are dropped, while it serves requests: they live to their end, longer
+//! The reports of an activator are dropped while it serves requests: they live to their end, longer
 //! than it is due to report. It leaves the endpoints, other workloads go to zero, and its workload
 //! does when the requests have ended.
 

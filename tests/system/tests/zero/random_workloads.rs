@@ -1,8 +1,8 @@
 //! Random workloads with one fault each, created, slept, woken, changed and deleted under load.
 //!
-//! No request fails that Kubernetes alone would have served, no target stays at zero that nobody
-//! owns, and each fault is in a condition or an event. The seed and the number are those of
-//! `SEED` and `WORKLOADS`: `make random-workloads` has a new seed each time.
+//! No request fails that Kubernetes alone would have served, no target without an owner stays at
+//! zero, and each fault is in a condition or an event. The seed and the number are those of `SEED`
+//! and `WORKLOADS`: `make random-workloads` has a new seed each time.
 
 mod course;
 mod fault;

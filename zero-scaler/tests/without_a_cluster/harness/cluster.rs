@@ -60,7 +60,7 @@ pub(crate) struct Observed {
     /// Descriptions of moments at which a request would have been lost.
     pub(crate) lost_requests: Vec<String>,
     reachable: bool,
-    /// Addresses of the activators whose processes run.
+    /// Addresses of the activators with a running process.
     activators: BTreeSet<IpAddr>,
     /// Whether pods have no sidecar. None of their ports then has its name.
     without_sidecars: bool,

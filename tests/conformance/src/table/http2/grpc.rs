@@ -96,10 +96,10 @@ pub fn web_rows() -> Vec<Case> {
             .app([begins("\0\0\0\0\x05hi"), AppAction::Closes])
             .gets(response(200).body("\0\0\0\0\x05hi").cut())
             .then_closes(),
-        call("a call of gRPC-Web in text whose app closes the connection ends with a status in text", text)
+        call("a call of gRPC-Web in text ends with a status in text if the app closes the connection", text)
             .app([begins_as(text, "AAAAAAJoaQ=="), AppAction::Closes])
             .gets(response(200).body(format!("AAAAAAJoaQ=={TEXT_TRAILERS}"))),
-        call("a call of gRPC-Web in text whose app closes the connection in a message is cut", text)
+        call("a call of gRPC-Web in text is cut if the app closes the connection in a message", text)
             .app([begins_as(text, "AAAAAAJo"), AppAction::Closes])
             .gets(response(200).body("AAAAAAJo").cut())
             .then_closes(),
