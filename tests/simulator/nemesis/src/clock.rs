@@ -12,7 +12,7 @@ use zero_scaler::clock::Clock;
 const BEGIN: i64 = 1_790_000_000_000;
 
 thread_local! {
-    /// Of the metrics-adapter: its clock is a function without a state: one run a thread.
+    /// Of the metrics-adapter. Its clock is a function without a state, so a thread has one run.
     static ADAPTER: Cell<Option<(Instant, i64)>> = const { Cell::new(None) };
 }
 

@@ -12,7 +12,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 const DRIVER: &str = "/usr/bin/chromedriver";
@@ -32,7 +32,7 @@ const ARGUMENTS: [&str; 10] = [
 ];
 /// Chromium's start on a loaded machine.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// Starts of ChromeDriver until it has a port.
+/// Attempts to start ChromeDriver with a port.
 const STARTS: usize = 5;
 
 /// One session. Chromium ends when it is dropped.
@@ -102,38 +102,40 @@ impl Drop for WebDriver {
 /// Starts ChromeDriver on a free port. It binds that port on `::1` and then on `127.0.0.1`, where
 /// another socket may have it, and ends if so; the next start takes another port.
 async fn started_driver() -> Result<(Child, u16)> {
-    let mut failure = String::new();
-    for _ in 0..STARTS {
-        // A group of its own, so that Chromium's processes end with it.
-        let mut driver = Command::new(DRIVER)
-            .arg("--port=0")
-            .env("TZ", "UTC")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .with_context(|| format!("start {DRIVER}; make test-page installs it"))?;
-        let output = driver.stdout.take().context("chromedriver has no output")?;
-        let mut errors = driver.stderr.take().context("chromedriver has no error output")?;
-        let Some(port) = port(BufReader::new(output)).await? else {
-            errors.read_to_string(&mut failure).await?;
-            continue;
-        };
-        // Read to its end, so that a full pipe does not stop the driver.
-        tokio::spawn(async move { tokio::io::copy(&mut errors, &mut tokio::io::sink()).await });
-        return Ok((driver, port));
-    }
-    bail!("chromedriver ended {STARTS} times without a port: {failure}")
-}
-
-/// The port in `ChromeDriver was started successfully on port 1234.` `None`: the driver ended.
-async fn port(output: impl tokio::io::AsyncBufRead + Unpin) -> Result<Option<u16>> {
-    let mut lines = output.lines();
-    while let Some(line) = lines.next_line().await? {
-        if let Some((_, port)) = line.split_once("successfully on port ") {
-            return Ok(Some(port.trim_end_matches('.').parse()?));
+    let mut starts = 1;
+    loop {
+        match start_driver().await {
+            Err(_) if starts < STARTS => starts += 1,
+            started => return started,
         }
     }
-    Ok(None)
+}
+
+async fn start_driver() -> Result<(Child, u16)> {
+    // A group of its own, so that Chromium's processes end with it.
+    let mut driver = Command::new(DRIVER)
+        .arg("--port=0")
+        .env("TZ", "UTC")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .with_context(|| format!("start {DRIVER}; make test-page installs it"))?;
+    let output = driver.stdout.take().context("chromedriver has no output")?;
+    let port = port(BufReader::new(output)).await?;
+    Ok((driver, port))
+}
+
+/// The port in `ChromeDriver was started successfully on port 1234.`
+async fn port(output: impl tokio::io::AsyncBufRead + Unpin) -> Result<u16> {
+    let mut lines = output.lines();
+    let mut last = String::new();
+    while let Some(line) = lines.next_line().await? {
+        if let Some((_, port)) = line.split_once("successfully on port ") {
+            return Ok(port.trim_end_matches('.').parse()?);
+        }
+        last = line;
+    }
+    bail!("chromedriver ended without a port: {last}")
 }
