@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::{Container, Namespace, Node, Pod, ResourceQuota};
+use k8s_openapi::api::core::v1::{Container, Namespace, Node, Pod};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::{SAMPLE_APP, TestNamespace, is_ready};
 use system_tests::wait;
+use system_tests::workloads::limits::create_quota;
 
 const SIDECAR_PATH: &str = "/app-ready";
 /// The period of the tests' probes. A pod that misses the first round becomes Ready one period
@@ -269,7 +270,7 @@ async fn pod_is_ready_with_its_app_not_a_probe_period_later() -> Result<()> {
 #[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn pod_with_a_cpu_limit_of_its_sidecar_fits_a_quota_of_limits() -> Result<()> {
     let namespace = begin_shared("quota").await?;
-    limit_cpu(&namespace).await?;
+    create_quota(&namespace, "cpu", json!({"limits.cpu": "4"})).await?;
     let of_app = |annotations: &Value| {
         let mut limited = pod("limited", annotations, &Value::Null)?;
         let resources = json!({"limits": {"cpu": "1"}});
@@ -285,15 +286,4 @@ async fn pod_with_a_cpu_limit_of_its_sidecar_fits_a_quota_of_limits() -> Result<
     let limits = sidecar.resources.and_then(|resources| resources.limits).unwrap_or_default();
     ensure!(limits.get("cpu").is_some_and(|cpu| cpu.0 == "500m"), "the sidecar's limits are {limits:?}");
     namespace.end().await
-}
-
-/// A quota of CPU limits, and waits until it is in force.
-async fn limit_cpu(namespace: &TestNamespace) -> Result<()> {
-    let quotas: Api<ResourceQuota> = namespace.api();
-    let quota = json!({"metadata": {"name": "cpu"}, "spec": {"hard": {"limits.cpu": "4"}}});
-    quotas.create(&PostParams::default(), &serde_json::from_value(quota)?).await?;
-    wait::until("the quota to be in force", Duration::from_secs(60), || async {
-        Ok(quotas.get("cpu").await?.status.and_then(|status| status.used).map(drop))
-    })
-    .await
 }
