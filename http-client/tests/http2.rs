@@ -274,6 +274,38 @@ async fn post_is_sent_over_another_connection_if_one_ends_before_its_settings() 
     assert_eq!(length(sent.unwrap()).await, 5);
 }
 
+/// Serves a connection that processes its first stream alone.
+async fn serve_one_request(mut stream: TcpStream) {
+    const GOAWAY: u8 = 7;
+    const STATUS_200: u8 = 0x88;
+    stream.read_exact(&mut [0; PREFACE]).await.unwrap();
+    stream.write_all(&[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0]).await.unwrap();
+    while frame(&mut stream).await.0 != HEADERS {}
+    let response = [0, 0, 1, HEADERS, 0b101, 0, 0, 0, 1, STATUS_200];
+    let goaway = [0, 0, 8, GOAWAY, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+    stream.write_all(&[&response[..], &goaway].concat()).await.unwrap();
+    let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+}
+
+#[tokio::test]
+async fn burst_is_served_by_a_server_that_ends_each_connection_after_a_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve_one_request(stream));
+        }
+    });
+    let client = Client::new(OPTIONS);
+    let requests = (0..12).map(|_| {
+        let request = Request::post("http://a/").body(Full::<Bytes>::default()).unwrap();
+        client.send(request, move || TcpStream::connect(address))
+    });
+    for response in within(join_all(requests)).await {
+        response.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn request_beyond_stream_limit_uses_another_connection() {
     let (server, client) = (Server::start(2).await, Arc::new(Client::new(OPTIONS)));

@@ -34,6 +34,9 @@ use crate::rewindable_body::RewindableBody;
 
 /// How often a request is sent again.
 const MAX_RESENDS: u32 = 3;
+/// The same behind GOAWAY. A server that ends its connections after a few requests processes some
+/// of a burst on each, and the rest of the burst meets on the next.
+const MAX_RESENDS_BEHIND_GOAWAY: u32 = 30;
 /// Pause before a request is sent again, multiplied by the number of times. A server refuses
 /// streams above its limit while others run.
 const RESEND_PAUSE: Duration = Duration::from_millis(10);
@@ -153,12 +156,13 @@ impl Http2Pool {
                 Err(error) => error,
             };
             body = exchange.into_body();
-            let repeats = match &error {
-                Error::Unprocessed(_) => true,
-                Error::Unanswered(_) => !is_new && head.method.is_idempotent(),
-                _ => false,
+            let max_resends = match &error {
+                Error::Unprocessed(cause) if is_behind_goaway(cause) => MAX_RESENDS_BEHIND_GOAWAY,
+                Error::Unprocessed(_) => MAX_RESENDS,
+                Error::Unanswered(_) if !is_new && head.method.is_idempotent() => MAX_RESENDS,
+                _ => 0,
             };
-            if !repeats || resends == MAX_RESENDS || !body.rewind() {
+            if resends >= max_resends || !body.rewind() {
                 return Err(error);
             }
             resends += 1;
@@ -319,6 +323,11 @@ impl Shared {
         state.has_sweeper = !state.connections.is_empty();
         state.has_sweeper
     }
+}
+
+fn is_behind_goaway(cause: &io::Error) -> bool {
+    let error = cause.get_ref().and_then(|error| error.downcast_ref::<h2::Error>());
+    error.is_some_and(h2::Error::is_go_away)
 }
 
 async fn sweep(pool: Weak<Shared>, idle_timeout: Duration) {
