@@ -1,7 +1,6 @@
 //! Wiring of the sidecar: sockets are bound first, so that a bad port fails at start. Then the
 //! tasks run until a drain has ended.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -314,8 +313,7 @@ async fn serve_http(
     let service = |handler: Arc<Handler>, connection: &ClientConnection| {
         let requests = Arc::new(connection.requests(handler));
         move |request: Request<IncomingBody>, addresses: &Arc<ConnectionAddresses>| {
-            let served = requests.serve(request, addresses);
-            async move { Ok::<_, Infallible>(served.await) }
+            requests.serve(request, addresses)
         }
     };
     server::serve_on_workers(&workers, listener, admit, service, options, stop).await;

@@ -5,9 +5,9 @@
 
 use std::borrow::Borrow;
 use std::future::Future;
-use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use std::{io, mem};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -26,9 +26,8 @@ use crate::read_buffer;
 use crate::request_body::RequestBody;
 use crate::response::ResponseHead;
 
-/// A request on a connection, until the head of its response is complete.
+/// A request until the head of its response is complete.
 struct Exchange<B> {
-    connection: Connection,
     method: Method,
     upload: Upload<B>,
     /// The write error of the upload. The response is still read: the server may have answered
@@ -55,34 +54,41 @@ impl Pool {
     /// `client` has the connection on which this client has authenticated itself. A connection
     /// that is authenticated for no client closes after the response.
     ///
+    /// Not an `async fn`, whose future would have space for all arguments twice.
+    ///
     /// # Errors
     /// See [`Error`].
-    pub async fn send<B, F>(
+    pub fn send<B, F>(
         &self,
         head: impl Borrow<Parts>,
         body: B,
         client: Option<&BoundConnection>,
         connect: impl Fn() -> F,
-    ) -> Result<Response<ResponseBody>, Error>
+    ) -> impl Future<Output = Result<Response<ResponseBody>, Error>>
     where
         B: RequestBody,
         F: Future<Output = io::Result<TcpStream>>,
     {
-        let (idle, is_bound) = self.take_for(client, head.borrow());
-        let (connection, reused) = match idle {
-            Some(connection) => (connection, true),
-            None => (open(&connect).await?, false),
-        };
-        let mut exchange = Exchange::new(connection, head.borrow(), body, is_bound);
+        let (mut idle, is_bound) = self.take_for(client, head.borrow());
+        let buffer = idle.as_mut().map(|connection| mem::take(&mut connection.head)).unwrap_or_default();
+        let mut exchange = Exchange::new(head.borrow(), body, buffer, is_bound);
         drop(head);
-        let result = match exchange.head().await {
-            Err(Error::Unreachable(_) | Error::Unanswered(_)) if reused && exchange.can_retry() => {
-                exchange.restart(open(&connect).await?);
-                exchange.head().await
-            }
-            result => result,
-        };
-        result.map(|head| exchange.into_response(head, self, client))
+        async move {
+            let reused = idle.is_some();
+            let mut connection = match idle {
+                Some(connection) => connection,
+                None => open(&connect).await?,
+            };
+            let result = match exchange.head(&mut connection).await {
+                Err(Error::Unreachable(_) | Error::Unanswered(_)) if reused && exchange.can_retry() => {
+                    connection = open(&connect).await?;
+                    exchange.upload.rewind();
+                    exchange.head(&mut connection).await
+                }
+                result => result,
+            };
+            result.map(|head| exchange.into_response(head, connection, self, client))
+        }
     }
 
     /// An idle connection for a request, and whether it belongs to the client from now on.
@@ -121,12 +127,11 @@ where
 // === impl Exchange ===
 
 impl<B: RequestBody> Exchange<B> {
-    fn new(mut connection: Connection, head: &Parts, body: B, is_bound: bool) -> Self {
-        let upload = Upload::new(head, body, std::mem::take(&mut connection.head));
+    /// Serializes the head into `buffer`.
+    fn new(head: &Parts, body: B, buffer: Vec<u8>, is_bound: bool) -> Self {
         Self {
-            connection,
             method: head.method.clone(),
-            upload,
+            upload: Upload::new(head, body, buffer),
             write_error: None,
             is_bound,
             received: false,
@@ -134,13 +139,18 @@ impl<B: RequestBody> Exchange<B> {
         }
     }
 
-    async fn head(&mut self) -> Result<ResponseHead, Error> {
-        std::future::poll_fn(|cx| self.poll_head(cx)).await
+    /// Sends the request over `connection`, and reads the head of the response.
+    fn head(&mut self, connection: &mut Connection) -> impl Future<Output = Result<ResponseHead, Error>> {
+        std::future::poll_fn(|cx| self.poll_head(connection, cx))
     }
 
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, Error>> {
+    fn poll_head(
+        &mut self,
+        connection: &mut Connection,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<ResponseHead, Error>> {
         if self.write_error.is_none() && !self.upload.is_done() {
-            match self.upload.poll(cx, &mut self.connection.stream) {
+            match self.upload.poll(cx, &mut connection.stream) {
                 Poll::Ready(Err(Error::Failed(error))) => self.write_error = Some(error),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(())) | Poll::Pending => {}
@@ -148,7 +158,7 @@ impl<B: RequestBody> Exchange<B> {
         }
         loop {
             let parsed = self.read.len();
-            match ready!(read_buffer::poll_read(&mut self.connection.stream, cx, &mut self.read)) {
+            match ready!(read_buffer::poll_read(&mut connection.stream, cx, &mut self.read)) {
                 Ok(0) => return Poll::Ready(Err(self.read_error(io::ErrorKind::UnexpectedEof.into()))),
                 Ok(_) => self.received = true,
                 Err(error) => return Poll::Ready(Err(self.read_error(error))),
@@ -172,20 +182,16 @@ impl<B: RequestBody> Exchange<B> {
         self.upload.can_rewind() && (self.method.is_idempotent() || !self.upload.has_begun())
     }
 
-    fn restart(&mut self, connection: Connection) {
-        self.connection = connection;
-        self.upload.rewind();
-    }
-
     /// The response; at its end the connection returns to `pool`, or to its `client`.
     fn into_response(
         self,
         head: ResponseHead,
+        mut connection: Connection,
         pool: &Pool,
         client: Option<&BoundConnection>,
     ) -> Response<ResponseBody> {
         let ResponseHead { response, decoder, keeps_connection } = head;
-        let Self { mut connection, upload, write_error, is_bound, read, .. } = self;
+        let Self { upload, write_error, is_bound, read, .. } = self;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return response.map(|()| ResponseBody::switched(ReadAhead::new(connection.stream, read)));
         }

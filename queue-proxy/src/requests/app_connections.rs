@@ -50,8 +50,7 @@ impl AppConnections {
         request: Box<Request<RequestBody>>,
         client: &BoundConnection,
     ) -> Result<Response<ResponseBody>, RequestError> {
-        let (app, pod) = (self.app, self.pod);
-        let connect = || connect(app, pod);
+        let connect = || connect(self.app, self.pod);
         let sent = if request.version() == Version::HTTP_2 {
             // Boxed to keep this future small for HTTP/1.1 requests.
             Box::pin(self.http2.send(*request, connect)).await

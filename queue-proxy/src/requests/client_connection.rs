@@ -6,6 +6,7 @@
 //! HTTP/1.1 moves there with each request. Otherwise one client with many requests could use up the
 //! activator's account, and the requests of all others would be refused with its own.
 
+use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
 
@@ -95,7 +96,8 @@ impl ConnectionRequests {
         &self,
         request: Request<IncomingBody>,
         addresses: &Arc<ConnectionAddresses>,
-    ) -> impl Future<Output = Response<TrackedBody<HandlerBody, RequestMemory>>> + Send + use<> {
+    ) -> impl Future<Output = Result<Response<TrackedBody<HandlerBody, RequestMemory>>, Infallible>> + Send + use<>
+    {
         let (handler, addresses) = (self.handler.clone(), addresses.clone());
         let destination = handler.identity.destination(request.headers());
         let active = self.activity.begin_request();
@@ -113,7 +115,7 @@ impl ConnectionRequests {
             if call.is_some_and(|call| CallFailure::respond(&mut response, call)) {
                 *response.body_mut() = Either::Right(Full::default());
             }
-            response.map(|body| TrackedBody::new(body, (active, permit)))
+            Ok(response.map(|body| TrackedBody::new(body, (active, permit))))
         }
     }
 
