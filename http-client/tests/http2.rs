@@ -103,12 +103,24 @@ impl Server {
     ) -> Result<Response<ResponseBody>, Error> {
         let request = Request::post(format!("http://a{path}")).body(body).unwrap();
         let address = self.address;
-        client.send(request, move || TcpStream::connect(address)).await
+        send(client, request, move || TcpStream::connect(address)).await
     }
 
     async fn get(&self, client: &Client, path: &str) -> Response<ResponseBody> {
         within(self.send(client, path)).await.unwrap()
     }
+}
+
+async fn send<B: RequestBody, F>(
+    client: &Client,
+    request: Request<B>,
+    connect: impl Fn() -> F,
+) -> Result<Response<ResponseBody>, Error>
+where
+    F: Future<Output = io::Result<TcpStream>> + Send + 'static,
+{
+    let (head, body) = request.into_parts();
+    client.send(head, body, connect).await
 }
 
 /// A body of unknown length, which fills each window.
@@ -255,7 +267,7 @@ async fn first_request_follows_the_settings_of_the_server() {
         }
     };
     let request = Request::get("http://a/").body(Full::<Bytes>::default()).unwrap();
-    let sent = client.send(request, move || TcpStream::connect(address));
+    let sent = send(&client, request, move || TcpStream::connect(address));
     tokio::select! { acknowledged = within(serve) => assert!(acknowledged), sent = sent => panic!("{sent:?}") }
 }
 
@@ -270,7 +282,7 @@ async fn post_is_sent_over_another_connection_if_one_ends_before_its_settings() 
     });
     let request = Request::post("http://a/read").body(Full::<Bytes>::from("hello")).unwrap();
     let to = || if attempts.fetch_add(1, Ordering::Relaxed) == 0 { first } else { address };
-    let sent = within(client.send(request, || TcpStream::connect(to()))).await;
+    let sent = within(send(&client, request, || TcpStream::connect(to()))).await;
     assert_eq!(length(sent.unwrap()).await, 5);
 }
 
@@ -299,7 +311,7 @@ async fn burst_is_served_by_a_server_that_ends_each_connection_after_a_request()
     let client = Client::new(OPTIONS);
     let requests = (0..12).map(|_| {
         let request = Request::post("http://a/").body(Full::<Bytes>::default()).unwrap();
-        client.send(request, move || TcpStream::connect(address))
+        send(&client, request, move || TcpStream::connect(address))
     });
     for response in within(join_all(requests)).await {
         response.unwrap();
@@ -335,7 +347,7 @@ async fn requests_share_one_connect_and_its_failure() {
     let began = Instant::now();
     let requests = (0..10).map(|_| {
         let request = Request::get("http://a/").body(Full::default()).unwrap();
-        client.send(request, || {
+        send(&client, request, || {
             attempts.fetch_add(1, Ordering::Relaxed);
             async {
                 tokio::time::sleep(Duration::from_millis(1200)).await;
@@ -364,10 +376,10 @@ async fn connect_outlives_the_request_that_began_it() {
     };
     let request = || Request::get("http://a/").body(Full::default()).unwrap();
     {
-        let first = client.send(request(), connect);
+        let first = send(&client, request(), connect);
         tokio::select! { biased; _ = first => panic!("not connected"), () = std::future::ready(()) => {} }
     }
-    let second = client.send(request(), || async { Err(io::Error::other("a second connect")) });
+    let second = send(&client, request(), || async { Err(io::Error::other("a second connect")) });
     let (_, response) = within(async { tokio::join!(async { release.send(true) }, second) }).await;
     assert_eq!(length(response.unwrap()).await, 2);
 }

@@ -120,9 +120,8 @@ impl Forwarder {
     ) -> Result<Response<ResponseBody>, ForwardError> {
         let connections = self.pods.to(to, pod.has_queue_proxy());
         let sent = if head.version == Version::HTTP_2 {
-            let request = Request::from_parts(head.clone(), body.lend());
             // Boxed: otherwise the future of every request would be larger.
-            Box::pin(connections.http2.send(request, move || connect_http2(to))).await
+            Box::pin(connections.http2.send(head, body.lend(), move || connect_http2(to))).await
         } else {
             connections.http1.send(head, body.lend(), Some(client), || connect(to)).await
         };

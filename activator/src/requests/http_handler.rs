@@ -97,7 +97,7 @@ impl HttpHandler {
     /// values that would be moved from function to function are boxed, and so are rare branches.
     pub async fn handle(
         &self,
-        request: Request<IncomingBody>,
+        request: Box<Request<IncomingBody>>,
         addresses: &Arc<ConnectionAddresses>,
         forwarder: &Forwarder,
     ) -> Response<HandlerBody> {
@@ -108,7 +108,6 @@ impl HttpHandler {
             return local(response);
         }
         let (version, call) = (request.version(), Call::of(&request));
-        let request = Box::new(request);
         let mut response = if let Some((uncounted, pod)) = self.enter_uncounted(&*request) {
             let result = Box::pin(self.serve_uncounted(request, uncounted, pod, addresses, forwarder)).await;
             result.unwrap_or_else(|error| self.fail(&error))
@@ -352,10 +351,15 @@ mod tests {
     use super::*;
 
     /// Bytes that each connection reserves, and that a held request keeps in use.
-    const MAX_BYTES: usize = 2160;
+    const MAX_BYTES: usize = 1200;
 
     fn size_of<'a, F>(
-        _: impl FnOnce(&'a HttpHandler, Request<IncomingBody>, &'a Arc<ConnectionAddresses>, &'a Forwarder) -> F,
+        _: impl FnOnce(
+            &'a HttpHandler,
+            Box<Request<IncomingBody>>,
+            &'a Arc<ConnectionAddresses>,
+            &'a Forwarder,
+        ) -> F,
     ) -> usize {
         std::mem::size_of::<F>()
     }

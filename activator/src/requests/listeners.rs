@@ -210,7 +210,7 @@ async fn listen(
         let (handler, activity) = (handler.clone(), connection.activity());
         move |request: Request<IncomingBody>, addresses: &Arc<ConnectionAddresses>| {
             let (handler, forwarder, addresses) = (handler.clone(), forwarder.clone(), addresses.clone());
-            let active = activity.begin_request();
+            let (active, request) = (activity.begin_request(), Box::new(request));
             async move {
                 // The connection is about to close; the client sends its request on another one.
                 let Some(active) = active else { return pending().await };

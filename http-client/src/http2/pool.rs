@@ -8,6 +8,7 @@
 //! stop all others. So the uploads of a connection have no more bytes than its window, and an
 //! upload of unknown length has a connection of its own. Only beyond the bound do they share.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -17,7 +18,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
-use http::{Request, Response};
+use http::Response;
+use http::request::Parts;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -123,14 +125,15 @@ impl Http2Pool {
     /// See [`Error`].
     pub async fn send<B, F>(
         &self,
-        request: Request<B>,
+        head: impl Borrow<Parts>,
+        body: B,
         connect: impl Fn() -> F,
     ) -> Result<Response<ResponseBody>, Error>
     where
         B: RequestBody,
         F: Future<Output = io::Result<TcpStream>> + Send + 'static,
     {
-        let (head, body) = request.into_parts();
+        let head = head.borrow();
         let (mut body, mut resends) = (RewindableBody::new(body), 0);
         loop {
             let upload = poll_fn(|cx| Poll::Ready(self.window_of(&mut body, cx))).await;

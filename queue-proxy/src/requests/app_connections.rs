@@ -51,11 +51,11 @@ impl AppConnections {
         client: &BoundConnection,
     ) -> Result<Response<ResponseBody>, RequestError> {
         let connect = || connect(self.app, self.pod);
-        let sent = if request.version() == Version::HTTP_2 {
+        let (head, body) = request.into_parts();
+        let sent = if head.version == Version::HTTP_2 {
             // Boxed to keep this future small for HTTP/1.1 requests.
-            Box::pin(self.http2.send(*request, connect)).await
+            Box::pin(self.http2.send(head, body, connect)).await
         } else {
-            let (head, body) = request.into_parts();
             self.http1.send(head, body, Some(client), connect).await
         };
         sent.map_err(|error| {

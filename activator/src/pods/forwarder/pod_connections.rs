@@ -94,8 +94,8 @@ mod tests {
         let address = server.local_addr().unwrap();
         let connections = PodConnections::default();
         let pod = connections.to(address, is_queue_proxy);
-        let request = Request::get("http://a/").body(Empty::<Bytes>::new()).unwrap();
-        let silent = pod.http2.send(request, move || TcpStream::connect(address));
+        let (head, body) = Request::get("http://a/").body(Empty::<Bytes>::new()).unwrap().into_parts();
+        let silent = pod.http2.send(head, body, move || TcpStream::connect(address));
         let serve = async {
             let (mut stream, _) = server.accept().await.unwrap();
             stream.read_exact(&mut [0; PREFACE]).await.unwrap();
