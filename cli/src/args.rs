@@ -138,9 +138,9 @@ pub struct InitArgs {
     /// The Service with its requests; by default the only one that selects its pods.
     #[arg(long)]
     pub service: Option<String>,
-    /// Leave the pods as they are: activators are then always in the path.
+    /// Label the pods for the sidecar; by default they stay as they are, with or without it.
     #[arg(long)]
-    pub without_sidecar: bool,
+    pub with_sidecar: bool,
     /// The changes to print.
     #[arg(long, value_enum, default_value_t = InitStep::All)]
     pub step: InitStep,

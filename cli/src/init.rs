@@ -1,9 +1,12 @@
 //! `init`: prints the changes after which a Deployment or StatefulSet is scaled by Rouse.
 //!
 //! ```text
-//!  target, Services, HPAs ─► plan ─┬─ pods:    the label that requests the sidecar
-//!                                  └─ traffic: the Service's port, the HPA
+//!  target, Services, HPAs ─► plan ─┬─ pods:    the label that requests the sidecar, if wanted
+//!                                  └─ traffic: the Service, the HPA
 //! ```
+//!
+//! The pods stay as they are, and the Service follows from them: without a selector for pods
+//! without a sidecar, with its port at the sidecar for others.
 //!
 //! Nothing is written. The output is YAML for `kubectl apply --filename -`, with the same changes
 //! as `kubectl patch` in comments. There are two steps, because a Service with a port that leads to

@@ -61,8 +61,8 @@ async fn objects(api: &FakeApi, args: &[&str]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn bare_deployment_gets_sidecar_service_port_and_hpa() {
-    let objects = objects(&shop(), &[]).await;
+async fn bare_deployment_gets_sidecar_service_port_and_hpa_if_wanted() {
+    let objects = objects(&shop(), &["--with-sidecar"]).await;
     let [deployment, service, hpa] = objects.as_slice() else { panic!("{objects:#?}") };
     assert_eq!(deployment["spec"]["template"]["metadata"]["labels"]["autoscaling.rouse.dev/inject"], "true");
     assert_eq!(
@@ -83,14 +83,14 @@ async fn steps_part_the_pods_from_the_traffic() {
     let kinds = |objects: Vec<Value>| -> Vec<String> {
         objects.iter().map(|object| object["kind"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(kinds(objects(&shop(), &["--step", "pods"]).await), ["Deployment"]);
-    let traffic = kinds(objects(&shop(), &["--step", "traffic"]).await);
+    assert_eq!(kinds(objects(&shop(), &["--with-sidecar", "--step", "pods"]).await), ["Deployment"]);
+    let traffic = kinds(objects(&shop(), &["--with-sidecar", "--step", "traffic"]).await);
     assert_eq!(traffic, ["Service", "HorizontalPodAutoscaler"]);
 }
 
 #[tokio::test]
 async fn prints_patches_that_do_the_same() {
-    let text = run(&shop(), &["init", "deploy/web"]).await.unwrap().text;
+    let text = run(&shop(), &["init", "deploy/web", "--with-sidecar"]).await.unwrap().text;
     for patch in [
         r#"kubectl --namespace shop patch deployment web --patch '{"spec":{"template":{"metadata":{"labels":{"autoscaling.rouse.dev/inject":"true"}}}}}'"#,
         r#"kubectl --namespace shop patch service web --patch '{"spec":{"ports":[{"port":80,"targetPort":"queue-proxy"}]}}'"#,
@@ -118,22 +118,31 @@ async fn existing_hpa_keeps_its_metrics_and_gets_one_more() {
 }
 
 #[tokio::test]
-async fn without_sidecar_leaves_the_pods_and_removes_the_selector() {
-    let objects = objects(&shop(), &["--without-sidecar"]).await;
-    let [service, hpa] = objects.as_slice() else { panic!("{objects:#?}") };
+async fn pods_stay_as_they_are_and_the_service_follows_from_them() {
+    let api = shop();
+    let plain = objects(&api, &[]).await;
+    let [service, hpa] = plain.as_slice() else { panic!("{plain:#?}") };
     assert!(service["spec"].as_object().unwrap().contains_key("selector"), "null removes it from the object");
     assert_eq!(
         (&service["spec"]["selector"], &service["spec"]["ports"][0]["targetPort"]),
         (&Value::Null, &json!(8080))
     );
-    assert_eq!(hpa["metadata"]["annotations"]["autoscaling.rouse.dev/sidecar"], "false");
+    let annotations = json!({"autoscaling.rouse.dev/scale-to-zero": "true"});
+    assert_eq!(hpa["metadata"]["annotations"], annotations, "nothing else is to be said");
+    let mut deployment = api.get(DEPLOYMENT).unwrap();
+    deployment["spec"]["template"]["metadata"]["labels"]["autoscaling.rouse.dev/inject"] = json!("true");
+    api.put(DEPLOYMENT, deployment);
+    let labelled = objects(&api, &[]).await;
+    let [service, _] = labelled.as_slice() else { panic!("{labelled:#?}") };
+    assert_eq!(service["spec"]["selector"], json!({"app": "web"}));
+    assert_eq!(service["spec"]["ports"][0]["targetPort"], "queue-proxy");
 }
 
 #[tokio::test]
 async fn app_port_of_the_service_is_annotated_where_the_sidecar_would_take_another() {
     let api = shop();
     put_service(&api, "web", json!([{"port": 80, "targetPort": 3000}]));
-    let objects = objects(&api, &["--step", "pods"]).await;
+    let objects = objects(&api, &["--with-sidecar", "--step", "pods"]).await;
     let annotations = &objects[0]["spec"]["template"]["metadata"]["annotations"];
     assert_eq!(annotations["autoscaling.rouse.dev/app-port"], "3000");
 }
@@ -145,7 +154,7 @@ async fn sidecar_gets_another_port_where_the_app_has_one_of_its_own() {
     deployment["spec"]["template"]["spec"]["containers"][0]["ports"] =
         json!([{"containerPort": 8080}, {"name": "metrics", "containerPort": 9090}]);
     api.put(DEPLOYMENT, deployment);
-    let objects = objects(&api, &["--step", "pods"]).await;
+    let objects = objects(&api, &["--with-sidecar", "--step", "pods"]).await;
     let annotations = &objects[0]["spec"]["template"]["metadata"]["annotations"];
     assert_eq!(annotations, &json!({"autoscaling.rouse.dev/sidecar-stats-port": "19090"}));
 }

@@ -315,9 +315,10 @@ impl PodAutoscalerSpec {
         }
     }
 
-    /// Whether the workload's pods have a queue-proxy: by the spec, else by the annotation.
-    pub fn sidecar(&self, settings: &Settings) -> SidecarMode {
-        self.sidecar.unwrap_or(settings.pods.sidecar)
+    /// Whether the workload's pods have a queue-proxy: by the spec, else by the annotation. `None`
+    /// leaves it to the pod template.
+    pub fn sidecar(&self, settings: &Settings) -> Option<SidecarMode> {
+        self.sidecar.or(settings.pods.sidecar)
     }
 
     /// Selects the pods of a Service without selector: by the spec, else by the annotation.

@@ -10,7 +10,7 @@ use super::{Problem, SidecarConflict};
 use crate::Protocol;
 use crate::api::{sidecar, sidecar_ports_of_template};
 use crate::contract::{CONTAINER_CONCURRENCY, INJECT_LABEL, NO_WAKE, PROTOCOL};
-use crate::settings::NoWakeRules;
+use crate::settings::{NoWakeRules, SidecarMode};
 
 /// Environment variables of a sidecar that the template contains.
 const PROTOCOL_VARIABLE: &str = "QUEUE_PROXY_PROTOCOL";
@@ -39,13 +39,25 @@ pub enum Sidecar {
     Invalid,
 }
 
+// === impl Sidecar ===
+
+impl Sidecar {
+    /// What a workload that leaves it to the pod template has.
+    pub fn mode(&self) -> SidecarMode {
+        match self {
+            Self::Missing => SidecarMode::None,
+            Self::Configured { .. } | Self::Invalid => SidecarMode::Required,
+        }
+    }
+}
+
 /// The problem of a workload whose pods need a sidecar: of its template, or of one pod.
 pub fn missing(pod: Option<&str>) -> Problem {
     let problem = match pod {
         None => "the pod template has no sidecar, so requests are not counted".to_owned(),
         Some(pod) => format!(
-            "pod {pod} has no sidecar, so it gets no requests: it is older than the label or than Rouse, or was \
-             created while neither the admission policy nor the webhook added one"
+            "pod {pod} has no sidecar, so it gets requests from activators at most: it is older than the label or \
+             than Rouse, or was created while neither the admission policy nor the webhook added one"
         ),
     };
     Problem::with_usual_fix(Reason::SidecarMissing, problem)

@@ -1,8 +1,7 @@
 //! The HPA: the one of the target with a metric of Rouse added, or a new one.
 
 use autoscaler::contract::{
-    CONTAINER_CONCURRENCY, GROUP, METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS, SCALE_TO_ZERO,
-    SERVICE_SELECTOR,
+    CONTAINER_CONCURRENCY, METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS, SCALE_TO_ZERO, SERVICE_SELECTOR,
 };
 use serde_json::{Value, json};
 
@@ -21,7 +20,6 @@ pub(super) fn change(
     target: &Value,
     service: &Value,
     first: &FirstTarget,
-    sidecar: bool,
 ) -> Result<Option<Change>, String> {
     let kind = text(target, "/kind").unwrap_or_default();
     let same = |hpa: &&Value| {
@@ -29,7 +27,7 @@ pub(super) fn change(
             && text(hpa, "/spec/scaleTargetRef/name") == Some(name(target))
     };
     let existing: Vec<&Value> = hpas.iter().filter(same).collect();
-    let wanted = wanted_annotations(first, sidecar);
+    let wanted = wanted_annotations(first);
     match existing.as_slice() {
         [] => Ok(Some(new_hpa(kind, target, service, first, &wanted))),
         [hpa] => Ok(changed(hpa, service, first, &wanted)),
@@ -40,14 +38,10 @@ pub(super) fn change(
     }
 }
 
-fn wanted_annotations(first: &FirstTarget, sidecar: bool) -> Value {
+fn wanted_annotations(first: &FirstTarget) -> Value {
     let allowed = [(SCALE_TO_ZERO, "true".to_owned())];
     let limit = first.limit.map(|limit| (CONTAINER_CONCURRENCY, limit.to_string()));
-    let mut wanted = annotations(allowed.into_iter().chain(limit));
-    if !sidecar {
-        merge(&mut wanted, &json!({"metadata": {"annotations": {format!("{GROUP}/sidecar"): "false"}}}));
-    }
-    wanted
+    annotations(allowed.into_iter().chain(limit))
 }
 
 fn metric(service: &Value, first: &FirstTarget) -> Value {

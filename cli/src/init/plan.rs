@@ -1,5 +1,6 @@
 //! InitPlan: all changes for one target. Pure.
 
+use autoscaler::findings::sidecar::sidecar_of;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -32,7 +33,7 @@ pub(super) fn plan(objects: &TargetObjects, args: &InitArgs) -> Result<InitPlan,
     let template = target.pointer("/spec/template").unwrap_or(&Value::Null);
     let service = service::find(&objects.services, template, args.service.as_deref())?;
     let first = first_target(template);
-    let sidecar = !args.without_sidecar;
+    let sidecar = args.with_sidecar || has_sidecar(template);
     let mut changes = Vec::new();
     if sidecar {
         let (change, app_port) = service::through_sidecar(service, template);
@@ -42,7 +43,7 @@ pub(super) fn plan(objects: &TargetObjects, args: &InitArgs) -> Result<InitPlan,
         changes.extend(service::without_sidecar(service));
     }
     let has_new_metric = changes.len();
-    changes.extend(hpa::change(&objects.hpas, target, service, &first, sidecar)?);
+    changes.extend(hpa::change(&objects.hpas, target, service, &first)?);
     let mut notes = Vec::new();
     if changes.len() > has_new_metric {
         notes.push(first.source.clone());
@@ -56,4 +57,9 @@ pub(super) fn plan(objects: &TargetObjects, args: &InitArgs) -> Result<InitPlan,
     }
     changes.retain(|change| args.step.includes(change.step == Step::Pods));
     Ok(InitPlan { notes, changes })
+}
+
+/// Whether pods of the template have a sidecar, which is what Rouse takes a workload's pods for.
+fn has_sidecar(template: &Value) -> bool {
+    serde_json::from_value(template.clone()).is_ok_and(|template| sidecar_of(&template).mode().is_required())
 }

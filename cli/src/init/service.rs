@@ -101,7 +101,7 @@ pub(super) fn without_sidecar(service: &Value) -> Option<Change> {
     let mut object = applicable(service);
     merge(&mut object, &patch);
     let summary = format!(
-        "Service {}/{}: without selector, so that Rouse writes its endpoints and activators are in the path",
+        "Service {}/{}: without selector, so that Rouse writes its endpoints and activators are in the path of all requests",
         namespace(service),
         name(service)
     );

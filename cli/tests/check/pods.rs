@@ -22,11 +22,24 @@ fn container(name: &str, state: &Value, last: &Value) -> Value {
 async fn names_missing_label_once_although_the_condition_reports_it_too() {
     let api = unreconciled();
     set(&api, WEB, "/spec/template/metadata/labels", json!({"app": "web"}));
+    set(&api, AUTOSCALER, "/spec/sidecar", json!("Required"));
     let fix = "autoscaling.rouse.dev/inject: \"true\" (kubectl rouse init deployment/web --namespace shop";
     assert_only(&api, OBJECT, "SidecarMissing", fix).await;
     let reported = condition("Ready", "False", "SidecarMissing", "the pods have no sidecar");
     put_status(&api, &json!({"conditions": [reported]}));
     assert_only(&api, "PodAutoscaler shop/web", "SidecarMissing", fix).await;
+}
+
+#[tokio::test]
+async fn finds_nothing_at_plain_pods_behind_a_service_without_selector() {
+    let api = unreconciled();
+    for (path, labels) in [(WEB, "/spec/template/metadata/labels"), (POD, "/metadata/labels")] {
+        set(&api, path, labels, json!({"app": "web"}));
+    }
+    set(&api, POD, "/spec/initContainers", json!([]));
+    assert_only(&api, "Service shop/web", "ServiceHasSelector", "remove the selector").await;
+    set(&api, SERVICE, "/spec/selector", json!({}));
+    assert_eq!(findings(&api).await, [json!(null); 0], "no annotation is needed");
 }
 
 #[tokio::test]
@@ -161,7 +174,7 @@ async fn names_pods_on_the_network_of_their_nodes() {
 async fn names_sidecar_of_pods_for_windows() {
     let api = unreconciled();
     set(&api, WEB, "/spec/template/spec/nodeSelector", json!({"kubernetes.io/os": "windows"}));
-    assert_only(&api, OBJECT, "WindowsPods", "sidecar: \"false\"").await;
+    assert_only(&api, OBJECT, "WindowsPods", "remove the label").await;
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ mod ready;
 mod rival;
 mod savings;
 mod scale_write;
+mod sidecar_evidence;
 mod status;
 mod summary;
 mod wake_check;

@@ -146,7 +146,8 @@ reasons! {
     ServiceHasSelector: "ServerlessService/Ready",
         "The pods have no sidecar, and the Service selects them, so requests bypass the activators: nothing \
          counts them. The workload stays above zero.",
-        "remove the selector, or set sidecar to \"true\"; without a selector, Rouse writes the endpoints";
+        "remove the selector, so that Rouse writes the endpoints, or label the pod template with \
+         autoscaling.rouse.dev/inject: \"true\" and lead the port to the sidecar (targetPort: queue-proxy)";
     TargetPortNotFound: "ServerlessService/Ready",
         "The pods have no sidecar, and no container of a pod has a port of the name that a port of the \
          Service leads to.",
@@ -177,9 +178,9 @@ reasons! {
     // The pods.
     SidecarMissing: "PodAutoscaler/Ready", "The pods have no sidecar, so their requests are not counted.",
         "label the pod template with autoscaling.rouse.dev/inject: \"true\" (kubectl rouse init TARGET \
-         --namespace NAMESPACE prints the change), install the admission policy or the webhook for the \
-         sidecar, and restart the pods (kubectl --namespace NAMESPACE rollout restart TARGET); or annotate \
-         the HPA with autoscaling.rouse.dev/sidecar: \"false\"";
+         --namespace NAMESPACE --with-sidecar prints the change), install the admission policy or the webhook for the \
+         sidecar, and restart the pods (kubectl --namespace NAMESPACE rollout restart TARGET); or leave the \
+         pods without it: remove the label, and the annotation autoscaling.rouse.dev/sidecar";
     PodsNotSelected: "PodAutoscaler/Ready",
         "Pods of the target are ready, and the Service does not select them, so they get no requests.",
         "give the target's pod template the labels that the Service selects, or correct the selector";
@@ -198,8 +199,8 @@ reasons! {
          9090), so one of the two does not start.",
         "annotate the pods with another port for the sidecar (sidecar-port, sidecar-admin-port or \
          sidecar-stats-port), let the app listen on another port and declare that one first (or name it in \
-         the annotation app-port of the pods), or annotate the HPA or PodAutoscaler with \
-         autoscaling.rouse.dev/sidecar: \"false\" and remove the label autoscaling.rouse.dev/inject";
+         the annotation app-port of the pods), or remove the label autoscaling.rouse.dev/inject: activators \
+         then serve the pods without a sidecar";
     InvalidSidecarPort: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "An annotation of the pods that chooses a port of their sidecar is not a port, or two ports are the \
          same, so no pod starts.",
@@ -208,12 +209,11 @@ reasons! {
     HostNetwork: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "The pods have hostNetwork: true and a sidecar, which has ports of their node: a node fits one such \
          pod.",
-        "remove hostNetwork, or annotate the HPA or PodAutoscaler with autoscaling.rouse.dev/sidecar: \
-         \"false\" and remove the label autoscaling.rouse.dev/inject";
+        "remove hostNetwork, or the label autoscaling.rouse.dev/inject: activators then serve the pods without \
+         a sidecar";
     WindowsPods: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "The pods are for nodes with Windows, and the sidecar runs on Linux, so no pod starts.",
-        "annotate the HPA or PodAutoscaler with autoscaling.rouse.dev/sidecar: \"false\" and remove the \
-         label autoscaling.rouse.dev/inject";
+        "remove the label autoscaling.rouse.dev/inject: activators then serve the pods without a sidecar";
     ImagePull: "PodAutoscaler/PodsCanStart", "An image cannot be pulled.",
         "correct the image or the pull secret";
     InvalidImage: "PodAutoscaler/PodsCanStart", "An image name is invalid, or the image may not be pulled.",

@@ -7,13 +7,14 @@ use crate::settings::setting::{Format, Setting, entry};
 use crate::settings::values::sidecar_mode::SidecarMode;
 
 /// Whether pods have a queue-proxy.
-pub(crate) const SIDECAR: Setting<SidecarMode> = Setting {
+pub(crate) const SIDECAR: Setting<Option<SidecarMode>> = Setting {
     key: None,
     annotation: entry("sidecar", &SidecarMode::FORMAT),
-    default: SidecarMode::Required,
-    meaning: "Whether pods have a queue-proxy. Without one, activators are always in the request path, and \
-              limit and count there; the Service must have no selector.",
-    when: "Set it where pods must stay as they are.",
+    default: None,
+    meaning: "Whether pods have a queue-proxy. Default: those of a pod template with the label \
+              autoscaling.rouse.dev/inject have one, others have none. Without one, activators are always in \
+              the request path, and limit and count there; the Service must have no selector.",
+    when: "Set it to override that, as to false to keep activators in the path of labelled pods.",
 };
 
 /// The pods of a Service without selector.
@@ -36,8 +37,9 @@ pub(crate) const SELECTOR: Setting<Option<Selector>> = Setting {
 /// The pods behind a Service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodSettings {
-    /// Whether pods have a queue-proxy, by the annotation. `spec.sidecar` takes precedence.
-    pub sidecar: SidecarMode,
+    /// Whether pods have a queue-proxy, by the annotation; `None` leaves it to the pod template.
+    /// `spec.sidecar` takes precedence.
+    pub sidecar: Option<SidecarMode>,
     /// Labels of the pods of a Service without selector, by the annotation. `spec.selector` takes
     /// precedence.
     pub selector: Option<Selector>,

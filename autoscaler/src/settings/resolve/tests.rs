@@ -51,6 +51,7 @@ fn annotations_override_the_config_map() {
         ("learn-target", "Apply"),
         ("latency-objective", "200ms@p95"),
         ("learn-target-factor", "8"),
+        ("sidecar", "true"),
         ("no-wake", "GET /healthz"),
         ("no-wake-response", "503"),
         ("waiting-page", "true"),
@@ -81,7 +82,7 @@ fn annotations_override_the_config_map() {
     expected.learning.mode = LearnTarget::Apply;
     expected.learning.objective = LatencyObjective::parse("200ms@p95");
     expected.learning.factor = 8.0;
-    expected.pods.sidecar = SidecarMode::Required;
+    expected.pods.sidecar = Some(SidecarMode::Required);
     expected.wake.no_wake = NoWakeRules::parse("GET /healthz").unwrap();
     expected.wake.no_wake_response = NoWakeResponse::parse("503").unwrap();
     expected.wake.waiting_page = true;
@@ -155,7 +156,7 @@ fn config_map_applies_without_annotations() {
     expected.timeouts.total = Duration::from_secs(300);
     expected.timeouts.response_start = Duration::from_secs(300);
     expected.timeouts.idle = Duration::ZERO;
-    expected.pods.sidecar = SidecarMode::Required;
+    expected.pods.sidecar = None;
     expected.pods.selector = None;
     assert_eq!(Settings::resolve(&config, &BTreeMap::new()), (expected, vec![]));
 }

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::setting::Format;
 
+/// The annotation's value for: by the pods.
+const AUTO: &str = "auto";
+
 /// Whether the pods of a workload have a queue-proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "api", derive(JsonSchema))]
@@ -21,22 +24,24 @@ pub enum SidecarMode {
 // === impl SidecarMode ===
 
 impl SidecarMode {
-    pub(in crate::settings) const FORMAT: Format<Self> = Format {
-        words: "\"true\" or \"false\"",
+    /// The format of the annotation; `auto` is none of the two.
+    pub(in crate::settings) const FORMAT: Format<Option<Self>> = Format {
+        words: "auto, \"true\" or \"false\"",
         parse: Self::parse,
-        print: |mode| Some(mode.is_required().to_string()),
+        print: |mode| Some(mode.map_or_else(|| AUTO.to_owned(), |mode| mode.is_required().to_string())),
     };
 
     /// Parses the value of the annotation.
-    fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Option<Self>> {
         match text {
-            "true" => Some(Self::Required),
-            "false" => Some(Self::None),
+            AUTO => Some(None),
+            "true" => Some(Some(Self::Required)),
+            "false" => Some(Some(Self::None)),
             _ => None,
         }
     }
 
-    /// Whether pods have a queue-proxy: the default, which is omitted when serialized.
+    /// Whether pods have a queue-proxy. This mode is omitted when serialized.
     pub fn is_required(&self) -> bool {
         *self == Self::Required
     }
@@ -47,10 +52,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parses_true_and_false_only() {
-        assert_eq!(SidecarMode::parse("true"), Some(SidecarMode::Required));
-        assert_eq!(SidecarMode::parse("false"), Some(SidecarMode::None));
-        for bad in ["", "False", "None", "no", "0"] {
+    fn parses_auto_true_and_false_only() {
+        assert_eq!(SidecarMode::parse("auto"), Some(None));
+        assert_eq!(SidecarMode::parse("true"), Some(Some(SidecarMode::Required)));
+        assert_eq!(SidecarMode::parse("false"), Some(Some(SidecarMode::None)));
+        for bad in ["", "Auto", "False", "None", "no", "0"] {
             assert_eq!(SidecarMode::parse(bad), None, "{bad:?}");
         }
     }

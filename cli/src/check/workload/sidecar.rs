@@ -32,7 +32,8 @@ pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     if workload.has_sidecar {
         pod_without(workload).into_iter().chain(outdated(workload)).collect()
     } else {
-        unused(workload).into_iter().collect()
+        // Until the last pod without a sidecar has gone, activators serve all pods.
+        pod_without(workload).map(Finding::as_warning).or_else(|| unused(workload)).into_iter().collect()
     }
 }
 
@@ -44,7 +45,8 @@ fn pod_without(workload: &WorkloadObjects) -> Option<Finding> {
     Some(Finding::of_problem(workload.target_name(), missing(Some(&pod.name_any()))))
 }
 
-/// The conflict of a label and an annotation: activators lead to the app, past the sidecar.
+/// The conflict of a label and an annotation `"false"`: activators lead to the app, past the
+/// sidecar.
 fn unused(workload: &WorkloadObjects) -> Option<Finding> {
     is_labelled(workload.template.as_ref()?).then(|| {
         let problem = format!(

@@ -5,18 +5,15 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::{Metric, PodAutoscaler, Scaler};
-use autoscaler::contract::GROUP;
 use autoscaler::findings::hpa::named_service;
-use autoscaler::settings::{AutoscalerConfig, SidecarMode};
+use autoscaler::findings::sidecar::sidecar_of;
+use autoscaler::settings::{AutoscalerConfig, Settings, SidecarMode};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 
 use crate::check::fetched::Fetched;
 use crate::check::namespace_objects::{NamespaceObjects, named};
 use crate::check::workload_objects::{SharedFacts, WorkloadObjects};
-
-/// Annotation on an HPA or PodAutoscaler: whether pods have a sidecar.
-const SIDECAR: &str = "sidecar";
 
 /// All workloads of a namespace: its PodAutoscalers, and HPAs with a metric of Rouse that have
 /// none.
@@ -63,7 +60,9 @@ fn workload(
         hpa_warning: autoscaler.is_none().then(|| hpa_warning(objects, &name)).flatten(),
         pods: found.map_or_else(Vec::new, |target| objects.pods_of(target.selector)),
         template: found.map(|target| target.template.clone()),
-        has_sidecar: has_sidecar(named(&objects.metrics, &name), autoscaler, hpa),
+        has_sidecar: sidecar_mode(named(&objects.metrics, &name), autoscaler, hpa)
+            .or_else(|| Some(sidecar_of(found?.template).mode()))
+            .is_none_or(|mode| mode.is_required()),
         service_name,
         service,
         autoscaler: autoscaler.cloned(),
@@ -84,19 +83,20 @@ pub(super) fn target_of(hpa: &HorizontalPodAutoscaler) -> (String, String) {
     (hpa.spec.scale_target_ref.kind.clone(), hpa.spec.scale_target_ref.name.clone())
 }
 
-/// The Metric has the value in effect. Without one, the spec and annotations do.
-fn has_sidecar(
+/// The Metric has the mode in effect. Without one, the spec and annotations have it, or leave it to
+/// the pod template.
+fn sidecar_mode(
     metric: Option<&Metric>,
     autoscaler: Option<&PodAutoscaler>,
     hpa: Option<&HorizontalPodAutoscaler>,
-) -> bool {
+) -> Option<SidecarMode> {
     if let Some(metric) = metric {
-        return metric.spec.sidecar.is_required();
+        return Some(metric.spec.sidecar);
     }
+    let config = AutoscalerConfig::default();
     if let Some(autoscaler) = autoscaler {
-        let (settings, _) = autoscaler.spec.settings(&AutoscalerConfig::default(), autoscaler.annotations());
-        return autoscaler.spec.sidecar(&settings) == SidecarMode::Required;
+        let (settings, _) = autoscaler.spec.settings(&config, autoscaler.annotations());
+        return autoscaler.spec.sidecar(&settings);
     }
-    let annotation = format!("{GROUP}/{SIDECAR}");
-    hpa.is_none_or(|hpa| hpa.annotations().get(&annotation).is_none_or(|value| value != "false"))
+    Settings::resolve(&config, hpa?.annotations()).0.pods.sidecar
 }

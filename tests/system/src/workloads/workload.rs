@@ -265,9 +265,6 @@ impl Workload {
 
     fn hpa(&self) -> Value {
         let mut annotations = self.container_concurrency();
-        if self.sidecar == Sidecar::None {
-            annotations.insert("autoscaling.rouse.dev/sidecar".to_owned(), "false".to_owned());
-        }
         let of_hpa = self.annotations.iter();
         annotations.extend(of_hpa.map(|(k, v)| (format!("autoscaling.rouse.dev/{k}"), v.clone())));
         json!({

@@ -124,7 +124,7 @@ pub(crate) async fn create_direct(namespace: &TestNamespace) -> Result<String> {
         "kind": "PodAutoscaler",
         "metadata": {
             "name": DIRECT,
-            "annotations": {"autoscaling.rouse.dev/window": "6s", "autoscaling.rouse.dev/sidecar": "false"},
+            "annotations": {"autoscaling.rouse.dev/window": "6s"},
         },
         "spec": {
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": DIRECT},

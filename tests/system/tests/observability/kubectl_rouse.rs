@@ -31,7 +31,7 @@ async fn bare_deployment_sleeps_after_init_and_check_names_a_planted_fault() -> 
     Workload { sidecar: Sidecar::None, attached: true, ..Workload::new(NAME) }
         .create_without_hpa(&namespace)
         .await?;
-    apply(&namespace, &["init", "deploy/plugin", "--step", "pods"]).await?;
+    apply(&namespace, &["init", "deploy/plugin", "--with-sidecar", "--step", "pods"]).await?;
     until_sidecars(&namespace).await?;
     apply(&namespace, &["init", "deploy/plugin", "--step", "traffic"]).await?;
     let sleeps = format!("{}/{NAME}", namespace.name);

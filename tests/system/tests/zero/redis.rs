@@ -363,7 +363,6 @@ impl Redis {
                     "autoscaling.rouse.dev/window": "6s",
                     // No spare capacity: requests go straight to the pod while there is one.
                     "autoscaling.rouse.dev/target-burst-capacity": "0",
-                    "autoscaling.rouse.dev/sidecar": self.has_sidecar.to_string(),
                 },
             },
             "spec": {

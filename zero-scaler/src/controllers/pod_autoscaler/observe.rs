@@ -22,6 +22,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 
 use super::rival::Rival;
+use super::sidecar_evidence::SidecarEvidence;
 use crate::activators::path_probe::ProbedAddress;
 use crate::activators::path_verification::{PathError, PathVerification, VerificationRequest};
 use crate::cache::cached_target::footprint::PodFootprint;
@@ -38,7 +39,6 @@ use crate::kubernetes::conditions;
 use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::{PodEndpoint, is_managed, is_ready, pods, ready, routable_ports};
 use crate::pods::pod_selection::{PodSelection, SelectorSources};
-use crate::pods::private_ports::sidecar_port;
 use crate::pods::start_watch::UnusablePod;
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
 
@@ -225,8 +225,14 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
     let cached = context.scaling.scales.watched(&key.namespace, target);
     let sidecar = cached.as_ref().map(|cached| cached.sidecar.clone());
     let mode_before = serverless_service.as_ref().map_or(SidecarMode::Required, |sks| sks.spec.sidecar);
-    let wanted = autoscaler.spec.sidecar(&settings);
-    let sidecar_mode = sidecar_mode(wanted, sidecar.as_ref(), mode_before, || pods_with(mode_before));
+    let evidence = SidecarEvidence {
+        template: sidecar.as_ref(),
+        before: mode_before,
+        is_managed: service.as_deref().is_none_or(is_managed),
+        ready: if mode_before.is_required() { Vec::new() } else { ready_pods(pods_with(mode_before)) },
+        unusable: context.scaling.starts.unusable_pod(key),
+    };
+    let sidecar_mode = evidence.mode(autoscaler.spec.sidecar(&settings));
     settings.apply_sidecar_mode(sidecar_mode);
     let ready = ready(&pods_with(sidecar_mode));
     let rival = Rival::of(key, autoscaler, scale.as_ref().ok(), context);
@@ -267,19 +273,8 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
     observed
 }
 
-/// Whether requests go through sidecars: as wanted, but activators stay in the path until every
-/// ready pod has a sidecar.
-fn sidecar_mode(
-    wanted: SidecarMode,
-    template: Option<&Sidecar>,
-    before: SidecarMode,
-    pods: impl FnOnce() -> Vec<PodEndpoint>,
-) -> SidecarMode {
-    if !wanted.is_required() || before.is_required() {
-        return wanted;
-    }
-    let without = |pod: &PodEndpoint| is_ready(&pod.endpoint) && sidecar_port(&pod.ports).is_none();
-    if template == Some(&Sidecar::Missing) || pods().iter().any(without) { before } else { wanted }
+fn ready_pods(pods: Vec<PodEndpoint>) -> Vec<PodEndpoint> {
+    pods.into_iter().filter(|pod| is_ready(&pod.endpoint)).collect()
 }
 
 pub(super) fn reported_failure(sks: Option<&ServerlessService>) -> Option<&StartFailure> {
@@ -391,44 +386,4 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaSt
 /// Whether an HPA owns it.
 pub(super) fn is_of_hpa(autoscaler: &PodAutoscaler) -> bool {
     autoscaler.owner_references().iter().any(|owner| owner.kind == HorizontalPodAutoscaler::KIND)
-}
-
-#[cfg(test)]
-mod tests {
-    use autoscaler::Protocol;
-    use autoscaler::settings::NoWakeRules;
-    use k8s_openapi::api::discovery::v1::EndpointPort;
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn activators_stay_in_path_until_every_ready_pod_has_a_sidecar() {
-        let pod = |ready: bool, sidecar: bool| {
-            let ports = if sidecar { json!([{"name": "rouse-sidecar", "port": 8012}]) } else { json!([]) };
-            let ports: Vec<EndpointPort> = serde_json::from_value(ports).unwrap();
-            let endpoint = json!({"addresses": ["10.0.0.1"], "conditions": {"ready": ready}});
-            let endpoint = serde_json::from_value(endpoint).unwrap();
-            PodEndpoint { family: "IPv4".to_owned(), endpoint, ports: ports.into() }
-        };
-        let (none, required) = (SidecarMode::None, SidecarMode::Required);
-        let configured = Sidecar::Configured {
-            protocol: Protocol::Http,
-            container_concurrency: 0,
-            no_wake: NoWakeRules::default(),
-            port: 8012,
-            conflict: None,
-        };
-        let (template, missing) = (Some(&configured), Some(&Sidecar::Missing));
-        for (wanted, template, before, pods, expected) in [
-            (none, template, required, vec![pod(true, true)], none),
-            (required, template, none, vec![pod(true, true), pod(true, false)], none),
-            (required, template, none, vec![pod(true, true), pod(false, false)], required),
-            (required, missing, none, vec![], none),
-            (required, template, none, vec![], required),
-            (required, missing, required, vec![pod(true, false)], required),
-        ] {
-            assert_eq!(sidecar_mode(wanted, template, before, || pods), expected, "{wanted:?} {template:?}");
-        }
-    }
 }

@@ -98,7 +98,8 @@ fn service_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
 }
 
 fn sidecar_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
-    if !observed.autoscaler.spec.sidecar(&observed.settings).is_required() {
+    let mode = observed.autoscaler.spec.sidecar(&observed.settings).unwrap_or(observed.sidecar_mode);
+    if !mode.is_required() {
         return None;
     }
     let missing = sidecar_missing(observed).map(|message| (Reason::SidecarMissing, message));

@@ -165,7 +165,7 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
         let fix = format!(
             "annotate the HPA or PodAutoscaler with selector, or give Service {name:?} a selector of its own with \
              targetPort: {QUEUE_PROXY}{}",
-            if has_sidecar { "" } else { ", and set sidecar to \"true\"" },
+            if has_sidecar { "" } else { ", and label the pod template for the sidecar" },
         );
         return Err(Problem::new(Reason::SelectorNotEquality, problem, fix));
     }

@@ -328,7 +328,6 @@ impl Cluster {
     pub(crate) fn plain_pods(&self) {
         self.label_template(false);
         self.set_sidecars(false);
-        self.annotate_sidecar("false");
         self.set_target_port("web");
     }
 

@@ -62,7 +62,10 @@ async fn service_that_selects_pods_without_sidecar_keeps_them() {
     let ready = |cluster: &Cluster| condition(cluster, AUTOSCALER, "Ready");
     scenario.until("the condition", |cluster| ready(cluster).contains("ServiceHasSelector")).await;
     let message = ready(&scenario.cluster);
-    assert!(message.contains("remove the selector, or set sidecar to"), "{message}");
+    assert!(
+        message.contains("remove the selector") && message.contains("label the pod template"),
+        "{message}"
+    );
     scenario.decide_idle();
     scenario.advance(5 * MINUTE).await;
     assert_eq!(scenario.cluster.observed().sizes, [1]);
@@ -101,6 +104,56 @@ async fn reports_target_port_that_no_container_has() {
     assert!(message.contains("nope") && message.contains("10.0.0.0"), "{message}");
     scenario.cluster.set_target_port("web");
     until_proxied(&mut scenario).await;
+}
+
+/// Without an annotation the label is enough, in both directions.
+#[tokio::test(start_paused = true)]
+async fn label_of_a_live_workload_brings_the_sidecar_into_the_path_and_out_of_it() {
+    let mut scenario = plain();
+    until_proxied(&mut scenario).await;
+    let sidecar = |cluster: &Cluster| cluster.field(SERVERLESS_SERVICE, "/spec/sidecar");
+    scenario.cluster.label_template(true);
+    scenario.settle().await;
+    assert_eq!(sidecar(&scenario.cluster), "None", "a ready pod has none yet");
+    assert_eq!(scenario.cluster.service_endpoints(), [ACTIVATOR]);
+    scenario.cluster.set_sidecars(true);
+    scenario.until_serving().await;
+    assert_eq!(sidecar(&scenario.cluster), json!(null), "the default is omitted");
+    assert_eq!(scenario.cluster.endpoint_ports(), [8012]);
+    // The label is removed: activators come first, then the pods lose their sidecars.
+    scenario.cluster.label_template(false);
+    until_proxied(&mut scenario).await;
+    assert_eq!(scenario.cluster.service_endpoints(), [ACTIVATOR]);
+    scenario.cluster.set_sidecars(false);
+    scenario.settle().await;
+    assert_eq!(sidecar(&scenario.cluster), "None");
+    assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ordinary_service_is_used_once_its_pods_are_labelled_and_it_leads_to_the_sidecar() {
+    let mut scenario = plain();
+    scenario.cluster.attached();
+    let ready = |cluster: &Cluster| condition(cluster, AUTOSCALER, "Ready");
+    scenario.until("the condition", |cluster| ready(cluster).contains("ServiceHasSelector")).await;
+    scenario.cluster.label_template(true);
+    scenario.cluster.set_sidecars(true);
+    scenario.until("the condition", |cluster| ready(cluster).contains("SidecarBypassed")).await;
+    scenario.cluster.set_target_port("queue-proxy");
+    scenario.until_serving().await;
+    assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn target_of_an_unknown_kind_is_judged_by_its_pods() {
+    let mut scenario = plain();
+    scenario.cluster.scale_a_gadget();
+    scenario.cluster.discover_gadgets(&["scale", "status"]);
+    until_proxied(&mut scenario).await;
+    assert_eq!(scenario.cluster.service_endpoints(), [ACTIVATOR]);
+    scenario.cluster.set_sidecars(true);
+    scenario.until_serving().await;
+    assert_eq!(scenario.cluster.endpoint_ports(), [8012]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,14 +20,11 @@ pub struct WorkloadKind {
 
 impl WorkloadKind {
     pub(super) fn hpa(self) -> Value {
-        let mut annotations = json!({
+        let annotations = json!({
             "autoscaling.rouse.dev/scale-to-zero": "true",
             "autoscaling.rouse.dev/window": "6s",
             "autoscaling.rouse.dev/target-burst-capacity": if self.serves { "0" } else { "-1" },
         });
-        if !self.sidecars {
-            annotations["autoscaling.rouse.dev/sidecar"] = "false".into();
-        }
         json!({
             "metadata": {"annotations": annotations},
             "spec": {

@@ -257,7 +257,7 @@ fn reports_what_the_sidecar_does_not_work_with() {
     .unwrap();
     assert!(reason == "AppPortTaken" && message.contains("port 9090"), "{reason}: {message}");
     let (reason, message) = degraded(Some(SidecarConflict::Windows)).unwrap();
-    assert!(reason == "WindowsPods" && message.contains("sidecar: \"false\""), "{reason}: {message}");
+    assert!(reason == "WindowsPods" && message.contains("remove the label"), "{reason}: {message}");
     assert_eq!(degraded(None), None);
 }
 
