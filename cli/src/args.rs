@@ -141,7 +141,10 @@ pub struct InitArgs {
     /// Label the pods for the sidecar; by default they stay as they are, with or without it.
     #[arg(long)]
     pub with_sidecar: bool,
-    /// The changes to print.
+    /// Make the changes in place of printing them: a dry run of all first, with what it changes.
+    #[arg(long)]
+    pub apply: bool,
+    /// The changes to print or apply.
     #[arg(long, value_enum, default_value_t = InitStep::All)]
     pub step: InitStep,
 }

@@ -8,12 +8,14 @@
 //! The pods stay as they are, and the Service follows from them: without a selector for pods
 //! without a sidecar, with its port at the sidecar for others.
 //!
-//! Nothing is written. The output is YAML for `kubectl apply --filename -`, with the same changes
-//! as `kubectl patch` in comments. There are two steps, because a Service with a port that leads to
-//! the sidecar has no endpoints among pods without one.
+//! Without `--apply` nothing is written. The output is YAML for `kubectl apply --filename -`, with
+//! the same changes as `kubectl patch` in comments. There are two steps, because a Service with a
+//! port that leads to the sidecar has no endpoints among pods without one.
 
 mod app_port;
+mod apply;
 mod change;
+mod difference;
 mod first_target;
 mod hpa;
 mod object;
@@ -56,6 +58,9 @@ pub async fn run(
             .await?,
     };
     let plan = plan::plan(&objects, args).map_err(CommandError::Refused)?;
+    if args.apply {
+        return apply::apply(&plan, session, out).await;
+    }
     match format {
         OutputFormat::Json => write_json(&plan, out)?,
         OutputFormat::Text => write_yaml(args, &session.namespace, &plan, out)?,

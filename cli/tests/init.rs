@@ -178,3 +178,36 @@ async fn refuses_what_has_no_single_usable_service_with_the_fix() {
     let error = run(&api, &["init", "job/web"]).await.err().unwrap().to_string();
     assert!(error.contains("deployment/NAME"), "{error}");
 }
+
+#[tokio::test]
+async fn apply_shows_the_difference_writes_it_and_prints_how_to_take_it_back() {
+    let api = shop();
+    let service = api.get(SERVICE).unwrap();
+    let text = run(&api, &["init", "deploy/web", "--apply"]).await.unwrap().text;
+    assert!(text.contains(r#"- spec.selector: {"app":"web"}"#), "{text}");
+    assert_eq!(api.get(SERVICE).unwrap()["spec"].get("selector").filter(|it| !it.is_null()), None);
+    let made = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web";
+    let annotations = json!({"autoscaling.rouse.dev/scale-to-zero": "true"});
+    assert_eq!(api.get(made).unwrap()["metadata"]["annotations"], annotations);
+    let (_, undo) = text.split_once("To undo it").unwrap();
+    assert!(undo.contains("kubectl --namespace shop delete horizontalpodautoscaler web"), "{undo}");
+    let patch = undo.split("--patch '").nth(1).and_then(|rest| rest.split('\'').next()).unwrap();
+    let patch: Value = serde_json::from_str(patch).unwrap();
+    assert_eq!(patch["spec"], json!({"selector": service["spec"]["selector"]}), "the Service as before");
+    let again = run(&api, &["init", "deploy/web", "--apply", "--service", "web"]).await.unwrap().text;
+    assert!(again.contains("Nothing is to be changed"), "{again}");
+}
+
+#[tokio::test]
+async fn apply_writes_nothing_where_one_change_is_refused() {
+    let api = shop();
+    let before = api.objects();
+    api.refuse_writes("/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers", Some("no such right"));
+    let error = run(&api, &["init", "deploy/web", "--apply"]).await.err().unwrap().to_string();
+    assert!(error.contains("HorizontalPodAutoscaler web") && error.contains("no such right"), "{error}");
+    assert_eq!(api.objects(), before);
+    let error =
+        run(&api, &["init", "deploy/web", "--with-sidecar", "--apply"]).await.err().unwrap().to_string();
+    assert!(error.contains("--step pods"), "{error}");
+    assert_eq!(api.objects(), before);
+}

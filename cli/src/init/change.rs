@@ -24,4 +24,7 @@ pub(super) struct Change {
     pub(super) command: Option<String>,
     /// The whole object.
     pub(super) object: Value,
+    /// The object before; none for a new object.
+    #[serde(skip)]
+    pub(super) before: Option<Value>,
 }

@@ -90,7 +90,7 @@ fn new_hpa(kind: &str, target: &Value, service: &Value, first: &FirstTarget, wan
         namespace(target),
         name(target)
     );
-    Change { step: Step::Traffic, summary, command: None, object }
+    Change { step: Step::Traffic, summary, command: None, object, before: None }
 }
 
 fn changed(hpa: &Value, service: &Value, first: &FirstTarget, wanted: &Value) -> Option<Change> {
@@ -115,7 +115,7 @@ fn changed(hpa: &Value, service: &Value, first: &FirstTarget, wanted: &Value) ->
         name(hpa)
     );
     let command = Some(patch_command(hpa, "hpa", Some("merge"), &patch));
-    Some(Change { step: Step::Traffic, summary, command, object })
+    Some(Change { step: Step::Traffic, summary, command, object, before: Some(hpa.clone()) })
 }
 
 fn has_metric(hpa: &Value) -> bool {

@@ -48,7 +48,13 @@ pub(super) fn plan(objects: &TargetObjects, args: &InitArgs) -> Result<InitPlan,
     if changes.len() > has_new_metric {
         notes.push(first.source.clone());
     }
-    if changes.iter().any(|change| change.step == Step::Pods) && args.step == InitStep::All {
+    let has_steps = changes.iter().any(|change| change.step == Step::Pods) && args.step == InitStep::All;
+    if has_steps && args.apply {
+        return Err("pods without the sidecar get no requests from the changed Service: apply with --step pods, wait for the \
+             rollout, then apply with --step traffic"
+            .to_owned());
+    }
+    if has_steps {
         notes.push(
             "pods without the sidecar get no requests from the changed Service: for a workload that serves, apply --step pods, \
              wait for the rollout, then apply --step traffic"

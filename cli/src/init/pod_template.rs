@@ -42,5 +42,6 @@ pub(super) fn change(target: &Value, app_port: AppPort) -> Option<Change> {
         kind.to_lowercase(),
         name(target)
     );
-    Some(Change { step: Step::Pods, summary, command: Some(command), object })
+    let before = Some(target.clone());
+    Some(Change { step: Step::Pods, summary, command: Some(command), object, before })
 }

@@ -76,10 +76,10 @@ pub(super) fn through_sidecar(service: &Value, template: &Value) -> (Option<Chan
     {
         merge(changed, &json!({"targetPort": QUEUE_PROXY}));
     }
-    let before =
+    let target =
         port.get("targetPort").map_or_else(|| number.to_string(), |it| it.to_string().replace('"', ""));
     let summary = format!(
-        "Service {}/{}: port {number} leads to the sidecar in place of {before}",
+        "Service {}/{}: port {number} leads to the sidecar in place of {target}",
         namespace(service),
         name(service)
     );
@@ -88,7 +88,8 @@ pub(super) fn through_sidecar(service: &Value, template: &Value) -> (Option<Chan
         Some(port) if port != own => AppPort::Other(port),
         _ => AppPort::Found,
     };
-    (Some(Change { step: Step::Traffic, summary, command, object }), found)
+    let before = Some(service.clone());
+    (Some(Change { step: Step::Traffic, summary, command, object, before }), found)
 }
 
 /// The change that gives the Service's endpoints to Rouse.
@@ -106,7 +107,7 @@ pub(super) fn without_sidecar(service: &Value) -> Option<Change> {
         name(service)
     );
     let command = Some(patch_command(service, "service", Some("merge"), &patch));
-    Some(Change { step: Step::Traffic, summary, command, object })
+    Some(Change { step: Step::Traffic, summary, command, object, before: Some(service.clone()) })
 }
 
 fn is_tcp(port: &Value) -> bool {

@@ -127,6 +127,7 @@ impl FakeApi {
             (&Method::PUT, _) => {
                 self.change(|store| store.replace(&path, object, &query.field_manager)).map(ok)
             }
+            (&Method::PATCH, _) if query.dry_run => self.lock().store.merged(&path, &object).map(ok),
             (&Method::PATCH, _) => self
                 .change(|store| match kind {
                     PatchKind::Apply => store.apply(&path, object, &query.field_manager),

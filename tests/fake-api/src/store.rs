@@ -143,6 +143,14 @@ impl Store {
         Ok(if path.subresource == Some(Subresource::Scale) { scale_of(&written) } else { written })
     }
 
+    /// What [`Self::merge`] would store of an object itself.
+    pub(crate) fn merged(&self, path: &Path, patch: &Value) -> Result<Value, ApiError> {
+        self.check_version(path, patch)?;
+        let mut object = self.objects.get(&id(path)?).ok_or(ApiError::NotFound)?.as_ref().clone();
+        merge(&mut object, patch);
+        Ok(object)
+    }
+
     /// A JSON patch (RFC 6902), of all of its operations or none.
     pub(crate) fn patch(&mut self, path: &Path, patch: Value) -> Result<Value, ApiError> {
         let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|_| ApiError::BadRequest)?;
