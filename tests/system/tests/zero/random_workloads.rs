@@ -20,7 +20,7 @@ use system_tests::workloads::random::generator::workloads;
 const AT_A_TIME: usize = 12;
 /// Of a run beside other tests.
 const SEED: u64 = 2;
-const WORKLOADS: usize = 7;
+const WORKLOADS: usize = 12;
 
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
