@@ -45,14 +45,16 @@ fn workload(seed: u64, index: usize) -> Description {
 }
 
 fn service(random: &mut impl Rng, sidecar: Sidecar) -> ServiceForm {
+    let attached = sidecar != Sidecar::None && random.random_bool(0.5);
     ServiceForm {
-        attached: sidecar != Sidecar::None && random.random_bool(0.5),
+        attached,
         ports: random.random_range(1..=3),
         named_target: random.random_bool(0.5),
         udp: random.random_bool(0.3),
         app_protocol: random.random_bool(0.3),
         node_port: random.random_bool(0.2),
-        publishes_not_ready: random.random_bool(0.2),
+        // One that selects its pods as well does not go to zero.
+        publishes_not_ready: random.random_bool(0.2) && !attached,
     }
 }
 
@@ -84,7 +86,8 @@ fn change(
     possible.extend(is_elastic.then_some(Change::Bounds));
     // The quota has no room for the second pod of a rollout. A StatefulSet replaces its only pod.
     possible.extend((kind == Kind::Deployment && !is_full).then_some(Change::Rollout));
-    possible.extend((sidecar != Sidecar::None && !service.attached).then_some(Change::Selector));
+    let takes_selector = sidecar != Sidecar::None && !service.attached && !service.publishes_not_ready;
+    possible.extend(takes_selector.then_some(Change::Selector));
     one_of(random, &possible)
 }
 
@@ -162,6 +165,16 @@ mod tests {
             if fault == Fault::QuotaFull {
                 assert!(workload.hpa.max_replicas == 1 && workload.change != Change::Rollout);
             }
+        }
+    }
+
+    #[test]
+    fn service_that_publishes_not_ready_pods_never_has_a_selector() {
+        let all: Vec<_> = (0..10).flat_map(|seed| workloads(seed, 200)).collect();
+        let publishing: Vec<_> = all.iter().filter(|it| it.service.publishes_not_ready).collect();
+        assert!(!publishing.is_empty());
+        for workload in publishing {
+            assert!(!workload.service.attached && workload.change != Change::Selector);
         }
     }
 
