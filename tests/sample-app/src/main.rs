@@ -20,7 +20,7 @@ struct Args {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Respond to every request with 200, after `?work=MILLISECONDS`, with `?bytes=NUMBER` of body,
-    /// and to calls of gRPC with their message
+    /// and to calls of gRPC with their message; send back what an upgraded connection sends
     Serve(serve::ServeArgs),
     /// Receive commands to send load: GET
     /// /send?url=..&rate=..|concurrency=..&seconds=..&work=..&newConnections=..&grpc=.. or to

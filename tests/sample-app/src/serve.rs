@@ -1,6 +1,7 @@
 //! The app: responds to every request with 200, after the time and with as many bytes as the
-//! request sets, and to [calls of gRPC](crate::grpc). With a number of servers, further requests
-//! wait for a free server in order of arrival, so that the pod has a known knee.
+//! request sets, and to [calls of gRPC](crate::grpc). It sends back what it receives on an upgraded
+//! connection. With a number of servers, further requests wait for a free server in order of
+//! arrival, so that the pod has a known knee.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -10,8 +11,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http::header::{CONNECTION, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use proxy::incoming_body::IncomingBody;
 use proxy::server::{self, ServerOptions};
@@ -70,7 +74,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
     let servers = Arc::new(Semaphore::new(servers));
     let default_work = Duration::from_millis(args.work_ms);
     let occupancy = Arc::new(Mutex::new(Occupancy::default()));
-    let service = move |request: Request<IncomingBody>, _: &_| {
+    let service = move |mut request: Request<IncomingBody>, _: &_| {
         let (name, started, result) = (name.clone(), started.clone(), result.clone());
         let (servers, occupancy) = (servers.clone(), occupancy.clone());
         async move {
@@ -83,7 +87,13 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
             if let Some(running) = &running {
                 running.add_headers(&mut headers);
             }
-            let body = if grpc::is_call(request.headers()) {
+            let protocol = request.headers().get(UPGRADE).cloned();
+            let body = if let Some(protocol) = &protocol {
+                let connection = HeaderValue::from_static("upgrade");
+                headers.extend([(CONNECTION, connection), (UPGRADE, protocol.clone())]);
+                tokio::spawn(echo(hyper::upgrade::on(&mut request), running));
+                Full::default().boxed_unsync()
+            } else if grpc::is_call(request.headers()) {
                 grpc::add_headers(&mut headers);
                 let message = read(request.into_body()).await;
                 grpc::response(message, async move {
@@ -99,6 +109,9 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
             };
             let mut response = Response::new(body);
             *response.headers_mut() = headers;
+            if protocol.is_some() {
+                *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+            }
             Ok::<_, Infallible>(response)
         }
     };
@@ -114,6 +127,14 @@ async fn read(mut body: IncomingBody) -> Bytes {
         kept.extend_from_slice(data.get(..LARGEST_MESSAGE.saturating_sub(kept.len())).unwrap_or(&data));
     }
     kept.freeze()
+}
+
+/// Sends back what is received, until the client closes.
+async fn echo(connection: OnUpgrade, _running: Option<RunningRequest>) {
+    // Fails when the client has left.
+    let Ok(connection) = connection.await else { return };
+    let (mut received, mut sent) = tokio::io::split(TokioIo::new(connection));
+    let _ = tokio::io::copy(&mut received, &mut sent).await;
 }
 
 /// Takes one of the servers for this time, when one is free.

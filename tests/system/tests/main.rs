@@ -20,7 +20,7 @@ mod zero {
     mod hpa_deletion;
     mod next_pods;
     mod random_workloads;
-    mod redis;
+    pub(crate) mod redis;
     mod scale_to_zero;
     mod targets;
 }

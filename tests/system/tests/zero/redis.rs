@@ -46,14 +46,14 @@ const SERVER: &str = "usr/bin/redis-server";
 const CLIENT: &str = "usr/bin/redis-cli";
 /// Directories with those packages' files.
 const ROOTS: [&str; 3] = ["usr", "lib", "lib64"];
-const PORT: u16 = 6379;
+pub(crate) const PORT: u16 = 6379;
 /// Of the sidecar of the attached one.
 const OTHER_PORTS: SidecarPorts = SidecarPorts { traffic: 18012, admin: 18022, stats: 19090 };
 /// Number of clients, each in a pod of its own, that may find Redis still loading its data.
 const MOST_LOADING: u32 = 5;
 
 /// A Redis to apply.
-struct Redis {
+pub(crate) struct Redis {
     name: &'static str,
     attached: bool,
     has_sidecar: bool,
@@ -67,13 +67,11 @@ struct Redis {
 async fn redis_at_zero_wakes_for_plain_client_and_keeps_its_data() -> Result<()> {
     let namespace = begin_shared("redis").await?;
     network_policies::admit_sidecar_ports(&namespace, OTHER_PORTS).await?;
-    let cache = cache()?;
-    let root = debian::ensure(&cache, &PACKAGES, &[SERVER, CLIENT])?.root;
-    let redis = |name, attached, has_sidecar| {
-        let (root, data) = (root.clone(), cache.join("data").join(name));
-        Redis { name, attached, has_sidecar, root, data }
-    };
-    let all = [redis("managed", false, true), redis("attached", true, true), redis("plain", false, false)];
+    let all = [
+        Redis::new("managed", false, true)?,
+        Redis::new("attached", true, true)?,
+        Redis::new("plain", false, false)?,
+    ];
     try_join_all(all.iter().map(|redis| wakes_with_data(&namespace, redis))).await?;
     namespace.end().await
 }
@@ -118,7 +116,14 @@ fn cache() -> Result<PathBuf> {
 // === impl Redis ===
 
 impl Redis {
-    async fn create(&self, namespace: &TestNamespace) -> Result<()> {
+    /// One with Debian's files, which are installed first if they are not.
+    pub(crate) fn new(name: &'static str, attached: bool, has_sidecar: bool) -> Result<Self> {
+        let cache = cache()?;
+        let root = debian::ensure(&cache, &PACKAGES, &[SERVER, CLIENT])?.root;
+        Ok(Self { name, attached, has_sidecar, root, data: cache.join("data").join(name) })
+    }
+
+    pub(crate) async fn create(&self, namespace: &TestNamespace) -> Result<()> {
         if self.data.exists() {
             std::fs::remove_dir_all(&self.data)?;
         }
@@ -147,14 +152,14 @@ impl Redis {
     }
 
     /// Deletes the volume, which is not in the namespace.
-    async fn delete(&self, namespace: &TestNamespace) -> Result<()> {
+    pub(crate) async fn delete(&self, namespace: &TestNamespace) -> Result<()> {
         let volumes: Api<PersistentVolume> = Api::all(namespace.client.clone());
         volumes.delete(&self.volume_name(), &DeleteParams::default()).await?;
         Ok(())
     }
 
     /// Retries, because connections are refused until kube-proxy has programmed the Service.
-    async fn set_greeting(&self, namespace: &TestNamespace, ip: &str) -> Result<()> {
+    pub(crate) async fn set_greeting(&self, namespace: &TestNamespace, ip: &str) -> Result<()> {
         let began = Instant::now();
         for attempt in 1.. {
             let set = ["-h", ip, "SET", "greeting", "good morning"];
@@ -218,13 +223,13 @@ impl Redis {
         Ok(name)
     }
 
-    async fn cluster_ip(&self, namespace: &TestNamespace) -> Result<String> {
+    pub(crate) async fn cluster_ip(&self, namespace: &TestNamespace) -> Result<String> {
         let services: Api<Service> = namespace.api();
         let spec = services.get(self.name).await?.spec.unwrap_or_default();
         spec.cluster_ip.context("the Service has no address")
     }
 
-    async fn until_at_zero(&self, namespace: &TestNamespace) -> Result<()> {
+    pub(crate) async fn until_at_zero(&self, namespace: &TestNamespace) -> Result<()> {
         let sets: Api<StatefulSet> = namespace.api();
         wait::until(&format!("{} at zero", self.name), TO_ZERO, || async {
             let now = sets.get(self.name).await?.spec.replicas;
