@@ -163,7 +163,7 @@ $(CROSS_CC):
 .PHONY: test
 test test-system test-nodes test-install: export DATA_PATH := release
 test: ## Run all tests and checks, and print how long each took
-	@.ci/steps lint check-purity check-crds test-unit test-chart test-page test-h2spec cluster-tool test-fuzz+images+cluster-ready test-cluster test-install-short test-system
+	@.ci/steps lint check-purity check-crds test-unit test-loom test-chart test-page test-h2spec cluster-tool test-fuzz+images+cluster-ready test-cluster test-install-short test-system
 
 .PHONY: lint
 lint: module-graph deny ## Check formatting, lints, the layout of code and crates; warnings are errors
@@ -196,6 +196,11 @@ $(CARGO_DENY):
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster
 	$(LINTING_CARGO) test $(ALL) --tests
+
+# Loom's crates are in a workspace of their own, whose features do not concern the programs.
+.PHONY: test-loom
+test-loom: ## Run the types that threads of the proxies share in every order of the threads' steps
+	cd tests/simulator/threads && CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/threads cargo test --locked --test orders
 
 # Optimized, because a seed takes seconds of CPU time otherwise.
 .PHONY: nemesis

@@ -18,6 +18,7 @@ pub mod incoming_body;
 pub mod listener;
 pub mod memory;
 pub mod server;
+mod sync;
 pub mod tcp;
 pub mod timeouts;
 pub mod tracked_body;

@@ -24,12 +24,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use crate::memory::open_connections::{ConnectionActivity, ConnectionPlace, OpenConnections};
+use crate::sync::{AtomicU64, Instant, Mutex, Ordering};
 
 /// Idle connections that one take closes, at most. A held request takes as much as five.
 const MAX_CLOSED: usize = 8;

@@ -16,12 +16,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
-use futures::task::AtomicWaker;
-use parking_lot::Mutex;
-use tokio::time::Instant;
+use crate::sync::{AtomicU64, AtomicWaker, Instant, Mutex, Ordering};
 
 /// The number of requests of a connection that is to close.
 const CLOSED: u64 = u64::MAX;
@@ -206,11 +203,17 @@ impl<P> Connection<P> {
     }
 
     fn drop_permits(&self) {
-        let mut place = self.place.lock();
-        let dropped = (place.of_connection.take(), place.of_http2.take());
         // They end outside of the lock.
-        drop(place);
+        let dropped = self.place.lock().take_permits();
         drop(dropped);
+    }
+}
+
+// === impl Place ===
+
+impl<P> Place<P> {
+    fn take_permits(&mut self) -> (Option<P>, Option<P>) {
+        (self.of_connection.take(), self.of_http2.take())
     }
 }
 
@@ -247,10 +250,12 @@ impl<P> ConnectionPlace<P> {
 
 impl<P> Drop for ConnectionPlace<P> {
     fn drop(&mut self) {
-        let place = self.0.place.lock();
+        let mut place = self.0.place.lock();
         place.connections.remove(&self.0);
+        // In the same step: a request that moves the connection must not list it again.
+        let dropped = place.take_permits();
         drop(place);
-        self.0.drop_permits();
+        drop(dropped);
     }
 }
 

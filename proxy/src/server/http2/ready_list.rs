@@ -5,10 +5,9 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 
-use parking_lot::Mutex;
+use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// The woken parts of one connection.
 #[derive(Debug)]
