@@ -11,6 +11,7 @@ pub mod quantity;
 pub mod selector;
 pub mod short_name;
 pub mod sidecar_ports;
+pub mod version_skew;
 
 use std::time::Duration;
 
@@ -104,8 +105,6 @@ pub const STATS_PORT: u16 = 8080;
 pub const STATS_PORT_NAME: &str = "stats";
 /// Path of the activators' push websocket, on metrics-adapter and on zero-scaler.
 pub const PUSH_PATH: &str = "/push";
-/// Request header of [`PUSH_PATH`]: the version of the reports and the activator's name.
-pub const REPORTER_HEADER: &str = "rouse-reporter";
 /// Annotation on the Lease of an activator's name: the workloads that it carries requests of and
 /// cannot report, as [`CarriedWorkloads`](crate::stats::CarriedWorkloads).
 pub const CARRIED_WORKLOADS: &str = "autoscaling.rouse.dev/carried-workloads";

@@ -26,7 +26,7 @@ pub use app_stat::AppStat;
 pub use carried_workloads::CarriedWorkloads;
 pub use ended_requests::{EndedRequests, RequestEnd};
 pub use plausible::is_plausible;
-pub use report_stream::{REPORT_VERSION, ReportStream, StreamState, check_hello, hello};
+pub use report_stream::{ReportStream, StreamState};
 pub use request_progress::RequestProgress;
 pub use request_stats::{RequestStats, RequestStatsReport};
 pub use sample_size::{extrapolate, outliers, sample_size, widened_sample};

@@ -14,12 +14,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::contract::version_skew::{DECISIONS, HELLO_HEADER, MessageFormat, QUERIES, REPORTS};
 use autoscaler::contract::{
-    ACTIVATOR_ACCOUNT, DECISIONS_PATH, FORWARD_PATH, METRICS_ADAPTER_ACCOUNT, PUSH_PATH, REPORTER_HEADER,
-    ZERO_SCALER_ACCOUNT,
+    ACTIVATOR_ACCOUNT, DECISIONS_PATH, FORWARD_PATH, METRICS_ADAPTER_ACCOUNT, PUSH_PATH, ZERO_SCALER_ACCOUNT,
 };
 use autoscaler::stats::reporters::{BEAT, LOST_AFTER};
-use autoscaler::stats::{ActivatorReport, WakeReport, check_hello};
+use autoscaler::stats::{ActivatorReport, WakeReport};
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::{IntoResponse, Response};
@@ -67,6 +67,8 @@ pub struct StatServer {
     pokes: Pokes,
     metrics: Metrics,
     guard: TokenGuard,
+    /// Of this pod, for hellos.
+    name: String,
     activators: Arc<Semaphore>,
     subscribers: Arc<Semaphore>,
     stop: CancellationToken,
@@ -105,6 +107,7 @@ impl StatServer {
             pokes,
             metrics,
             guard,
+            name: String::new(),
             activators: Arc::new(Semaphore::new(MAX_ACTIVATORS)),
             subscribers: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
             stop,
@@ -121,6 +124,12 @@ impl StatServer {
     #[must_use]
     pub fn with_history(self, history: Arc<DecisionHistory>) -> Self {
         Self { history, ..self }
+    }
+
+    /// States the name of this pod to clients.
+    #[must_use]
+    pub fn with_name(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
     }
 
     /// Serves until `stop`. Followers' queries go to `api`.
@@ -184,6 +193,21 @@ impl StatServer {
         for WakeReport { key, wake } in &push.wakes {
             self.history.record_wake(key, *wake, component_base::clock::unix_millis());
         }
+    }
+
+    /// Refuses a client with a newer version of `messages`.
+    fn refuse_newer(messages: MessageFormat, headers: &HeaderMap) -> Option<Response> {
+        let refusal = messages.check(headers.get(HELLO_HEADER).map(HeaderValue::as_bytes)).err()?;
+        tracing::error!(%refusal, "client refused");
+        Some((StatusCode::UPGRADE_REQUIRED, format!("{refusal}\n")).into_response())
+    }
+
+    fn with_hello(&self, messages: MessageFormat, mut response: Response) -> Response {
+        // The name of a pod is valid in a header.
+        if let Ok(hello) = HeaderValue::try_from(messages.hello(&self.name)) {
+            response.headers_mut().insert(HELLO_HEADER, hello);
+        }
+        response
     }
 
     fn reject(&self, error: &AuthError) -> Response {
@@ -280,9 +304,8 @@ async fn push(
     if let Err(error) = server.guard.authorize(&headers, client, &[ACTIVATOR_ACCOUNT]).await {
         return server.reject(&error);
     }
-    if let Err(refusal) = check_hello(headers.get(REPORTER_HEADER).map(HeaderValue::as_bytes)) {
-        tracing::error!(%refusal, "reports of an activator refused");
-        return (StatusCode::UPGRADE_REQUIRED, format!("{refusal}\n")).into_response();
+    if let Some(refusal) = StatServer::refuse_newer(REPORTS, &headers) {
+        return refusal;
     }
     let Ok(permit) = server.activators.clone().try_acquire_owned() else {
         server.metrics.pushes.rejected.inc();
@@ -307,7 +330,9 @@ async fn decisions(
     };
     let upgrade = upgrade.max_frame_size(MAX_SUBSCRIBER_FRAME).max_message_size(MAX_SUBSCRIBER_FRAME);
     let span = Span::current();
-    upgrade.on_upgrade(move |socket| server.publish(socket, permit).instrument(span))
+    let publisher = server.clone();
+    let response = upgrade.on_upgrade(move |socket| publisher.publish(socket, permit).instrument(span));
+    server.with_hello(DECISIONS, response)
 }
 
 async fn forwarded(
@@ -319,9 +344,15 @@ async fn forwarded(
     if let Err(error) = server.guard.authorize(&headers, client, &[METRICS_ADAPTER_ACCOUNT]).await {
         return server.reject(&error);
     }
+    if let Some(refusal) = StatServer::refuse_newer(QUERIES, &headers) {
+        return refusal;
+    }
     let path = uri.path_and_query().and_then(|path| path.as_str().strip_prefix(FORWARD_PATH));
     match path.and_then(|path| path.parse::<Uri>().ok()) {
-        Some(uri) => api.serve_forwarded(&uri, &headers).map(axum::body::Body::new),
+        Some(uri) => {
+            let response = api.serve_forwarded(&uri, &headers).map(axum::body::Body::new);
+            server.with_hello(QUERIES, response)
+        }
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use autoscaler::DecisionEvent;
 use autoscaler::contract::STATS_AUDIENCE;
 use autoscaler::contract::metric_name::MetricName;
+use autoscaler::contract::version_skew::{DECISIONS, HELLO_HEADER, REPORTS};
 use autoscaler::history::{HistoryReport, Wake};
 use autoscaler::stats::{ActivatorReport, Stat, WakeReport};
 use component_base::auth::KubernetesReviewer;
@@ -27,7 +28,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 async fn decides_on_the_first_request_at_once_despite_invalid_frames() {
     let adapter = Adapter::start(Setup::alone().await);
     let mut reader = adapter.connect("/decisions").await;
-    assert_eq!(event(&mut reader).await, DecisionEvent::Snapshot(vec![]));
+    assert_eq!(event(&mut reader).await, DecisionEvent::Snapshot(vec![].into()));
     // After the first tick, so that only a poke can lead to a decision this early.
     tokio::time::sleep(Duration::from_millis(100)).await;
 
@@ -52,7 +53,7 @@ async fn decides_on_the_first_request_at_once_despite_invalid_frames() {
 
     let mut late = adapter.connect("/decisions").await;
     let DecisionEvent::Snapshot(decisions) = event(&mut late).await else { panic!("no snapshot") };
-    assert_eq!(decisions.len(), 1);
+    assert_eq!(decisions.items.len(), 1);
 
     adapter.stop.cancel();
     let close = loop {
@@ -104,12 +105,19 @@ async fn workload_is_not_idle_while_one_of_two_connected_activators_is_silent() 
 async fn refuses_activator_with_newer_reports_by_name() {
     let adapter = Adapter::start(Setup::alone().await);
     let mut request = format!("{}/push", adapter.url).into_client_request().unwrap();
-    let hello = format!("{} activator-7", autoscaler::stats::REPORT_VERSION + 1);
-    request.headers_mut().insert(autoscaler::contract::REPORTER_HEADER, hello.parse().unwrap());
+    let hello = format!("{} activator-7", REPORTS.version + 1);
+    request.headers_mut().insert(HELLO_HEADER, hello.parse().unwrap());
     let tungstenite::Error::Http(response) = connect_async(request).await.unwrap_err() else { panic!() };
     assert_eq!(response.status(), 426);
     let body = String::from_utf8_lossy(response.body().as_ref().unwrap()).into_owned();
     assert!(body.contains("activator-7"), "{body}");
+}
+
+#[tokio::test]
+async fn decision_stream_states_its_version_and_pod() {
+    let adapter = Adapter::start(Setup::alone().await);
+    let (_, response) = connect_async(format!("{}/decisions", adapter.url)).await.unwrap();
+    assert_eq!(response.headers()[HELLO_HEADER], DECISIONS.hello("metrics-adapter-1").as_str());
 }
 
 #[tokio::test]

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::DecisionEvent;
-use autoscaler::contract::STATS_AUDIENCE;
+use autoscaler::contract::version_skew::{HELLO_HEADER, QUERIES};
+use autoscaler::contract::{FORWARD_PATH, STATS_AUDIENCE};
 use component_base::auth::KubernetesReviewer;
 use component_base::auth::ProjectedToken;
 use component_base::auth::TokenGuard;
@@ -25,6 +26,8 @@ use http::StatusCode;
 use metrics_adapter::external_metrics::leader_forwarder::{LeaderForwarder, identity};
 use serde_json::{Value, json};
 use support::{Adapter, Setup, Socket, event, push};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -47,7 +50,7 @@ impl Replica {
         let resign = CancellationToken::new();
         let lease = Lease::new(cluster.client(), "rouse-system", "metrics-adapter", &identity);
         let (leadership, election) = lease.elect(resign.clone());
-        let forwarder = LeaderForwarder::new(leadership.clone(), ProjectedToken::default());
+        let forwarder = LeaderForwarder::new(pod, leadership.clone(), ProjectedToken::default());
         let adapter = Adapter::start(Setup { leadership: leadership.clone(), forwarder, ..setup });
         let activator = adapter.connect("/push").await;
         let election = AbortOnDropHandle::new(tokio::spawn(election));
@@ -96,7 +99,7 @@ async fn decided(reader: &mut Socket) -> u32 {
 async fn follower_serves_the_leaders_values_and_publishes_no_decisions() {
     let (mut a, mut b) = two(&FakeApi::default()).await;
     let mut followed = b.adapter.connect("/decisions").await;
-    assert_eq!(event(&mut followed).await, DecisionEvent::Snapshot(vec![]));
+    assert_eq!(event(&mut followed).await, DecisionEvent::Snapshot(vec![].into()));
     let mut led = a.adapter.connect("/decisions").await;
     // Replicas never see exactly the same load.
     a.push(5.0).await;
@@ -108,7 +111,11 @@ async fn follower_serves_the_leaders_values_and_publishes_no_decisions() {
     assert_eq!(status, StatusCode::OK);
     assert_eq!(why["decisions"][0]["desired"], 5);
     let mut late = b.adapter.connect("/decisions").await;
-    assert_eq!(event(&mut late).await, DecisionEvent::Snapshot(vec![]), "a follower publishes no decisions");
+    assert_eq!(
+        event(&mut late).await,
+        DecisionEvent::Snapshot(vec![].into()),
+        "a follower publishes no decisions"
+    );
 }
 
 #[tokio::test]
@@ -127,7 +134,7 @@ async fn clean_handover_fails_no_query_and_keeps_the_size() {
     b.leadership.acquired().await;
     let mut reader = b.adapter.connect("/decisions").await;
     let DecisionEvent::Snapshot(decisions) = event(&mut reader).await else { panic!("no snapshot") };
-    assert_eq!(decisions.iter().map(|decision| decision.desired).collect::<Vec<_>>(), [5]);
+    assert_eq!(decisions.items.iter().map(|decision| decision.desired).collect::<Vec<_>>(), [5]);
 }
 
 #[tokio::test]
@@ -165,7 +172,7 @@ async fn forwarded_queries_need_the_token_of_a_metrics_adapter() {
         let forwarder = match token {
             Some(token) => {
                 std::fs::write(&file, token).unwrap();
-                LeaderForwarder::new(Leadership::always_leading(), ProjectedToken::at(&file))
+                LeaderForwarder::new("a", Leadership::always_leading(), ProjectedToken::at(&file))
             }
             None => LeaderForwarder::alone(),
         };
@@ -173,4 +180,20 @@ async fn forwarded_queries_need_the_token_of_a_metrics_adapter() {
         assert_eq!(response.status, expected, "{token:?}");
     }
     std::fs::remove_file(file).unwrap();
+}
+
+#[tokio::test]
+async fn leader_refuses_query_of_newer_replica_by_name() {
+    let leader = Adapter::start(Setup::alone().await);
+    let mut stream = TcpStream::connect(leader.url.trim_start_matches("ws://")).await.unwrap();
+    let request = format!(
+        "GET {FORWARD_PATH}/why/shop/web HTTP/1.1\r\nhost: leader\r\nconnection: close\r\n\
+         {HELLO_HEADER}: {} metrics-adapter-7\r\n\r\n",
+        QUERIES.version + 1
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 426"), "{response}");
+    assert!(response.contains("metrics-adapter-7 sends queries of version 2"), "{response}");
 }

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::contract::{PUSH_PATH, REPORTER_HEADER};
+use autoscaler::contract::PUSH_PATH;
+use autoscaler::contract::version_skew::{HELLO_HEADER, REPORTS};
 use autoscaler::stats::reporters::{BEAT, LOST_AFTER};
 use component_base::auth::ProjectedToken;
 use component_base::websocket::{ClientSocket, Connector, PeerError, PeerLimits, PeerSender, split};
@@ -25,14 +26,14 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 #[tracing::instrument(name = "receiver", skip_all, fields(%address))]
 pub(super) async fn keep(
     address: SocketAddr,
-    hello: String,
+    activator: Arc<str>,
     outbox: Arc<ReportOutbox>,
     metrics: PushMetrics,
     token: ProjectedToken,
 ) {
     // The name of a pod is valid in a header.
-    let hello = HeaderValue::try_from(hello).unwrap_or(HeaderValue::from_static("0"));
-    let header = HeaderName::from_static(REPORTER_HEADER);
+    let hello = HeaderValue::try_from(REPORTS.hello(&activator)).unwrap_or(HeaderValue::from_static("0"));
+    let header = HeaderName::from_static(HELLO_HEADER);
     let mut connector = Connector::new(address, PUSH_PATH, token, RETRY).with_header(header, hello);
     loop {
         let (mut sender, mut receiver) = split(connector.connect().await, LIMITS);

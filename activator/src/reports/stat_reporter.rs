@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use autoscaler::stats::{ActivatorReport, hello};
+use autoscaler::stats::ActivatorReport;
 use component_base::auth::ProjectedToken;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
@@ -141,8 +141,8 @@ impl StatReporter {
                 let outbox = Arc::new(ReportOutbox::default());
                 outboxes.insert(*address, outbox.clone());
                 let (metrics, token) = (self.metrics.clone(), self.token.clone());
-                let hello = hello(&self.activator);
-                let connection = receiver_connection::keep(*address, hello, outbox, metrics, token);
+                let activator = self.activator.clone();
+                let connection = receiver_connection::keep(*address, activator, outbox, metrics, token);
                 AbortOnDropHandle::new(tokio::spawn(connection))
             });
         }

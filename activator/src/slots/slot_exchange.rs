@@ -140,7 +140,7 @@ async fn accept(listener: TcpListener, guard: TokenGuard, own: IpAddr, events: m
         let span = tracing::info_span!("handshake", from = %slot.peer());
         let handshake = async move {
             let accepted = tokio::select! {
-                accepted = slot_link::accept(stream, slot.peer(), &guard) => accepted,
+                accepted = slot_link::accept(stream, slot.peer(), own, &guard) => accepted,
                 () = slot.evicted() => return tracing::debug!("handshake closed in favour of another"),
             };
             match accepted {
@@ -153,6 +153,7 @@ async fn accept(listener: TcpListener, guard: TokenGuard, own: IpAddr, events: m
                 Err(error @ SlotLinkError::Refused(_)) => {
                     tracing::warn!(%error, "connection to the slots port rejected")
                 }
+                Err(error @ SlotLinkError::Version(_)) => tracing::error!(%error, "activator rejected"),
                 Err(error) => tracing::debug!(%error, "handshake on the slots port failed"),
             }
         };

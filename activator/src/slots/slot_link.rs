@@ -1,19 +1,23 @@
 //! One connection between two activators: a websocket on which both sides send.
 //!
-//! Each frame is a batch of messages in JSON. Both sides ping every second. A peer that is silent
-//! for three seconds is lost, whether its process hangs or its node has failed.
+//! Each frame is a batch of messages in JSON; those of an unknown kind are skipped. Both sides ping
+//! every second. A peer that is silent for three seconds is lost, whether its process hangs or its
+//! node has failed.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::contract::version_skew::{HELLO_HEADER, KnownItems, NewerVersion, SLOTS};
 use autoscaler::contract::{ACTIVATOR_ACCOUNT, ACTIVATOR_HEADER, SLOTS_PATH};
-use autoscaler::routing::slot_lending::WorkloadSlotMessage;
+use autoscaler::routing::slot_lending::{MESSAGE_KINDS, WorkloadSlotMessage};
 use component_base::auth::{AuthError, ProjectedToken, TokenGuard};
 use component_base::websocket::{
     ClientSocket, Connector, PeerError, PeerLimits, PeerReceiver, PeerSender, split,
 };
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use serde::Deserialize;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -75,13 +79,17 @@ pub(super) enum SlotLinkError {
     #[error(transparent)]
     Refused(#[from] AuthError),
     #[error(transparent)]
+    Version(#[from] NewerVersion),
+    #[error(transparent)]
     Peer(#[from] PeerError),
     #[error("closed by the peer")]
     Closed,
     #[error("the outbox overflowed: the peer reads too slowly")]
     Overflow,
-    #[error("invalid message: {0}")]
-    InvalidMessage(#[from] serde_json::Error),
+    #[error("invalid message")]
+    InvalidMessage,
+    #[error("invalid frame: {0}")]
+    InvalidFrame(#[from] serde_json::Error),
     #[error("this activator is stopping")]
     Stopping,
     #[error(transparent)]
@@ -116,28 +124,32 @@ pub(super) async fn connect_with_retry(
     let header = HeaderValue::try_from(own.to_string()).unwrap_or(HeaderValue::from_static(""));
     let connector = Connector::new(address, SLOTS_PATH, token.clone(), RETRY)
         .with_header(HeaderName::from_static(ACTIVATOR_HEADER), header)
+        .with_header(HeaderName::from_static(HELLO_HEADER), hello(own))
+        .with_check(|headers| check_hello(headers).map_err(|refusal| refusal.to_string()))
         .with_max_message(MAX_FRAME_BYTES);
     let mut connector = if was_connected { connector.with_initial_delay() } else { connector };
     Box::new(connector.connect().await)
 }
 
-/// Answers the handshake if `guard` admits the peer, which connected from `client`; returns the
-/// address that the peer states.
+/// Answers the handshake as the activator `own` if `guard` admits the peer, which connected from
+/// `client`; returns the address that the peer states.
 pub(super) async fn accept(
     mut stream: TcpStream,
     client: IpAddr,
+    own: IpAddr,
     guard: &TokenGuard,
 ) -> Result<(IpAddr, Box<Socket>), SlotLinkError> {
     let handshake = async {
         // By hand: the callback of the library is synchronous, and a TokenReview takes a while.
         let (request, read) = read_head(&mut stream).await?;
-        let (peer, response) = match admit(&request, client, guard).await {
+        let (peer, mut response) = match admit(&request, client, guard).await {
             Ok(admitted) => admitted,
             Err(error) => {
                 stream.write_all(&error_response(&error)).await?;
                 return Err(error);
             }
         };
+        response.headers_mut().insert(HELLO_HEADER, hello(own));
         let mut answer = Vec::new();
         write_response(&mut answer, &response)?;
         stream.write_all(&answer).await?;
@@ -170,7 +182,16 @@ async fn admit(
 ) -> Result<(IpAddr, Response<()>), SlotLinkError> {
     let peer = peer_address(request).ok_or(SlotLinkError::MissingAddress)?;
     guard.authorize(request.headers(), client, &[ACTIVATOR_ACCOUNT]).await?;
+    check_hello(request.headers())?;
     Ok((peer, create_response(request)?))
+}
+
+fn hello(own: IpAddr) -> HeaderValue {
+    HeaderValue::try_from(SLOTS.hello(&own.to_string())).unwrap_or(HeaderValue::from_static("0"))
+}
+
+fn check_hello(headers: &HeaderMap) -> Result<(), NewerVersion> {
+    SLOTS.check(headers.get(HELLO_HEADER).map(HeaderValue::as_bytes))
 }
 
 /// Carries messages in both directions until the connection ends; returns why it ended.
@@ -211,11 +232,31 @@ async fn receive(
     let mut limit = MessageRateLimit { second: Instant::now(), messages: 0 };
     loop {
         let Message::Text(text) = receiver.next().await? else { continue };
-        let messages: Vec<WorkloadSlotMessage<IpAddr>> = serde_json::from_str(&text)?;
+        let KnownItems { items: messages, skipped } =
+            serde_json::from_str::<KnownItems<WorkloadSlotMessage<IpAddr>>>(&text)?;
+        if skipped > 0 {
+            if !are_new_kinds(&text)? {
+                return Err(SlotLinkError::InvalidMessage);
+            }
+            tracing::debug!(skipped, "unknown slot messages skipped");
+        }
         metrics.received(messages.len());
-        limit.wait(messages.len()).await;
+        limit.wait(messages.len() + skipped).await;
         received.send(ReceivedMessages { from: id, messages }).await.map_err(|_| SlotLinkError::Stopping)?;
     }
+}
+
+/// Whether each message of a frame that cannot be decoded is of a kind that this version lacks.
+fn are_new_kinds(text: &str) -> Result<bool, serde_json::Error> {
+    let messages: Vec<Value> = serde_json::from_str(text)?;
+    let is_new = |message: &Value| {
+        let message = message.get("message")?;
+        let content = message.as_object().filter(|content| content.len() == 1);
+        let kind = message.as_str().or_else(|| content?.keys().next().map(String::as_str))?;
+        Some(!MESSAGE_KINDS.contains(&kind))
+    };
+    let is_known = |message: &Value| WorkloadSlotMessage::<IpAddr>::deserialize(message).is_ok();
+    Ok(messages.iter().all(|message| is_known(message) || is_new(message) == Some(true)))
 }
 
 fn config() -> WebSocketConfig {
@@ -230,6 +271,7 @@ fn peer_address(request: &Request<()>) -> Option<IpAddr> {
 fn error_response(error: &SlotLinkError) -> Vec<u8> {
     let (status, detail) = match error {
         SlotLinkError::Refused(refusal) => (refusal.status(), refusal.to_string()),
+        SlotLinkError::Version(refusal) => (StatusCode::UPGRADE_REQUIRED, refusal.to_string()),
         _ => {
             let detail = format!("expected a websocket to {SLOTS_PATH} with the header {ACTIVATOR_HEADER}");
             (StatusCode::BAD_REQUEST, detail)

@@ -56,7 +56,7 @@ mod slot_message;
 pub use load_balancing_policy::LoadBalancingPolicy;
 use own_slots::OwnSlots;
 use peer_ledger::PeerLedger;
-pub use slot_message::{SlotMessage, WorkloadSlotMessage};
+pub use slot_message::{MESSAGE_KINDS, SlotMessage, WorkloadSlotMessage};
 
 /// Limit of the want of a peer, in requests. Larger than the queue of any activator.
 const MOST_WANTED: u32 = 1_000_000;

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Key;
+use crate::contract::version_skew::KnownItems;
 use crate::learning_report::LearningReport;
 use crate::scaling::decider::{DeciderSpec, ScaleResult};
 use crate::stats::collection::WindowAverages;
@@ -118,7 +119,7 @@ impl Decision {
 #[serde(tag = "event", content = "data", rename_all = "camelCase")]
 pub enum DecisionEvent {
     /// First message of a connection: all decisions. A workload that is not in it has none.
-    Snapshot(Vec<Decision>),
+    Snapshot(KnownItems<Decision>),
     /// A decision that differs from the last one sent in more than its averages and times, or the
     /// same one again after ten seconds: its `decided_at` shows that data still arrive. When
     /// `idle_since` ends without data for a new decision, the old one is sent without it, at its

@@ -2,7 +2,9 @@
 //! while receivers of its reports are out of reach.
 //!
 //! The text is the value of [`CARRIED_WORKLOADS`](crate::contract::CARRIED_WORKLOADS) on the
-//! activator's Lease: keys, separated by spaces, or `*` for all. What cannot be read means all.
+//! activator's Lease: keys, separated by spaces, or `*` for all. What cannot be read means all, so an
+//! unknown item is not skipped: it may be a workload with a request. A later version of the text
+//! must begin with a word that is no key.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -103,7 +105,7 @@ mod tests {
             assert_eq!(CarriedWorkloads::parse(&workloads.to_string()), workloads);
         }
         assert_eq!(carried(&["web", "api"]).to_string(), "shop/api shop/web");
-        for text in ["web", "shop/web,shop/api/x", "shop/web *", "[\"shop\"]"] {
+        for text in ["web", "shop/web,shop/api/x", "shop/web *", "[\"shop\"]", "v2 shop/web"] {
             assert_eq!(CarriedWorkloads::parse(text), CarriedWorkloads::All, "{text}");
         }
     }

@@ -6,9 +6,6 @@
 
 use super::ActivatorReport;
 
-/// Version of the reports. A receiver refuses newer ones, and skips items that it cannot decode.
-pub const REPORT_VERSION: u32 = 1;
-
 /// The frames of one connection.
 #[derive(Debug, Default)]
 pub struct ReportStream {
@@ -69,27 +66,6 @@ impl ReportStream {
     }
 }
 
-/// The value of a [hello](crate::contract::REPORTER_HEADER).
-pub fn hello(activator: &str) -> String {
-    format!("{REPORT_VERSION} {activator}")
-}
-
-/// Checks the value of the hello of an activator; one from before the header has version 0.
-///
-/// # Errors
-/// The reason why its frames are refused.
-pub fn check_hello(hello: Option<&[u8]>) -> Result<(), String> {
-    let hello = String::from_utf8_lossy(hello.unwrap_or(b"0"));
-    let (version, activator) = hello.split_once(' ').unwrap_or((&hello, "without a name"));
-    match version.parse::<u32>() {
-        Ok(version) if version <= REPORT_VERSION => Ok(()),
-        _ => Err(format!(
-            "activator {activator} sends reports of version {version}, and this process reads versions up to \
-             {REPORT_VERSION}; upgrade it"
-        )),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,14 +118,5 @@ mod tests {
             assert_eq!(stream.frame(&frame(next, true), true), StreamState::Damaged, "{what}");
             assert_eq!(stream.frame(&frame(next + 1, true), true), StreamState::SecondReported, "{what}");
         }
-    }
-
-    #[test]
-    fn newer_reports_are_refused_by_name() {
-        let check = |hello: &str| check_hello(Some(hello.as_bytes()));
-        assert_eq!((check(&hello("a")), check("0"), check_hello(None)), (Ok(()), Ok(()), Ok(())));
-        let refused = check(&format!("{} activator-7", REPORT_VERSION + 1)).unwrap_err();
-        assert!(refused.contains("activator-7") && refused.contains("version 2"), "{refused}");
-        assert!(check("").is_err() && check_hello(Some(b"\xff")).is_err());
     }
 }

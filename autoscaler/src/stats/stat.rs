@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::AppStat;
 use super::plausible::is_plausible;
 use crate::Key;
+use crate::contract::version_skew::KnownItems;
 use crate::history::Wake;
 
 /// Most items of one frame. With the longest names they take less than 1 MiB.
@@ -101,21 +101,13 @@ struct DecodedReport {
     is_poke: bool,
     #[serde(default)]
     is_beat: bool,
-    messages: Vec<Item<StatMessage>>,
+    messages: KnownItems<StatMessage>,
     #[serde(default)]
-    pods: Vec<Item<PodStat>>,
+    pods: KnownItems<PodStat>,
     #[serde(default)]
-    slow_wakes: Vec<Item<SlowWake>>,
+    slow_wakes: KnownItems<SlowWake>,
     #[serde(default)]
-    wakes: Vec<Item<WakeReport>>,
-}
-
-/// An item of a report, or one that this version cannot decode.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Item<T> {
-    Known(T),
-    Unknown(IgnoredAny),
+    wakes: KnownItems<WakeReport>,
 }
 
 /// A request that was held for long, for an event on the workload.
@@ -156,10 +148,8 @@ impl From<DecodedReport> for ActivatorReport {
     fn from(decoded: DecodedReport) -> Self {
         let DecodedReport { activator, sequence, is_poke, is_beat, messages, pods, slow_wakes, wakes } =
             decoded;
-        let received = messages.len();
-        let messages: Vec<StatMessage> = known(messages);
-        let skipped = received - messages.len();
-        let (pods, slow_wakes, wakes) = (known(pods), known(slow_wakes), known(wakes));
+        let KnownItems { items: messages, skipped } = messages;
+        let (pods, slow_wakes, wakes) = (pods.items, slow_wakes.items, wakes.items);
         Self { activator, sequence, is_poke, is_beat, messages, pods, slow_wakes, wakes, skipped }
     }
 }
@@ -167,14 +157,6 @@ impl From<DecodedReport> for ActivatorReport {
 fn first_items<T>(items: &mut Vec<T>, number: usize) -> Vec<T> {
     let rest = items.split_off(number.min(items.len()));
     std::mem::replace(items, rest)
-}
-
-fn known<T>(items: Vec<Item<T>>) -> Vec<T> {
-    let known = |item| match item {
-        Item::Known(item) => Some(item),
-        Item::Unknown(IgnoredAny) => None,
-    };
-    items.into_iter().filter_map(known).collect()
 }
 
 // === impl Stat ===

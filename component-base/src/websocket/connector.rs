@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -36,6 +36,9 @@ pub enum ConnectError {
     /// The handshake failed.
     #[error(transparent)]
     WebSocket(#[from] Box<WebSocketError>),
+    /// This process cannot use the server's messages.
+    #[error("{0}")]
+    Server(String),
 }
 
 /// Opens connections to one server, one after the other.
@@ -43,7 +46,8 @@ pub struct Connector {
     address: SocketAddr,
     path: &'static str,
     token: ProjectedToken,
-    header: Option<(HeaderName, HeaderValue)>,
+    headers: HeaderMap,
+    check: fn(&HeaderMap) -> Result<(), String>,
     config: WebSocketConfig,
     retry: (Duration, Duration),
     delays: Box<dyn Iterator<Item = Duration> + Send>,
@@ -66,7 +70,8 @@ impl Connector {
             address,
             path,
             token,
-            header: None,
+            headers: HeaderMap::new(),
+            check: |_| Ok(()),
             config: WebSocketConfig::default(),
             retry,
             delays: Box::new(retry::delays(retry.0, retry.1)),
@@ -78,7 +83,14 @@ impl Connector {
     /// Sends a further header with the handshake.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.header = Some((name, value));
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// Checks the headers of the server's handshake before a connection counts as open.
+    #[must_use]
+    pub fn with_check(mut self, check: fn(&HeaderMap) -> Result<(), String>) -> Self {
+        self.check = check;
         self
     }
 
@@ -117,16 +129,16 @@ impl Connector {
     async fn attempt(&mut self) -> Result<ClientSocket, ConnectError> {
         let url = format!("ws://{}{}", self.address, self.path);
         let mut request = url.into_client_request().map_err(Box::new)?;
-        if let Some((name, value)) = &self.header {
-            request.headers_mut().insert(name, value.clone());
-        }
+        request.headers_mut().extend(self.headers.clone());
         self.token.authorize(request.headers_mut())?;
         let handshake = async {
             let stream = TcpStream::connect(self.address).await?;
             // Small messages must not wait for the acknowledgement of the previous one.
             stream.set_nodelay(true)?;
             let opened = client_async_with_config(request, stream, Some(self.config)).await;
-            Ok(opened.map_err(Box::new)?.0)
+            let (socket, response) = opened.map_err(Box::new)?;
+            (self.check)(response.headers()).map_err(ConnectError::Server)?;
+            Ok(socket)
         };
         timeout(HANDSHAKE_TIMEOUT, handshake).await.unwrap_or(Err(ConnectError::Timeout))
     }
@@ -134,17 +146,21 @@ impl Connector {
     /// A rejection is logged once as an error: it is retried for as long as it lasts.
     fn log(&mut self, error: &ConnectError) {
         let (address, path) = (self.address, self.path);
-        if let ConnectError::WebSocket(error) = error
-            && let tungstenite::Error::Http(response) = &**error
-            && !self.rejection_logged
-        {
-            self.rejection_logged = true;
-            let detail = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-            let (status, detail) = (response.status(), detail.trim());
-            tracing::error!(%address, path, %status, detail, "websocket rejected, retrying");
-            return;
+        let rejection = match error {
+            ConnectError::WebSocket(error) => match &**error {
+                tungstenite::Error::Http(response) => {
+                    let detail = response.body().as_deref().map(String::from_utf8_lossy);
+                    Some(format!("{}: {}", response.status(), detail.unwrap_or_default().trim()))
+                }
+                _ => None,
+            },
+            ConnectError::Server(reason) => Some(reason.clone()),
+            _ => None,
+        };
+        match rejection.filter(|_| !std::mem::replace(&mut self.rejection_logged, true)) {
+            Some(reason) => tracing::error!(%address, path, %reason, "websocket rejected, retrying"),
+            None => tracing::debug!(%address, path, %error, "websocket not connected, retrying"),
         }
-        tracing::debug!(%address, path, %error, "websocket not connected, retrying");
     }
 }
 

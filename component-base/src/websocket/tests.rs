@@ -87,6 +87,31 @@ async fn too_large_message_ends_connection() {
 }
 
 #[tokio::test]
+async fn does_not_use_connection_to_server_that_the_check_refuses() {
+    let server = server().await;
+    let version = http::HeaderName::from_static("version");
+    let check: fn(&http::HeaderMap) -> _ =
+        |headers| if headers.contains_key("version") { Err("newer".to_owned()) } else { Ok(()) };
+    let mut connector = connector(&server)
+        .with_header(version.clone(), http::HeaderValue::from_static("1"))
+        .with_check(check);
+    let serve = async {
+        // The first response has the header of its request.
+        #[expect(clippy::result_large_err, reason = "the type of the library")]
+        let callback = |request: &http::Request<()>, mut response: http::Response<()>| {
+            response.headers_mut().insert(version.clone(), request.headers()["version"].clone());
+            Ok(response)
+        };
+        let stream = server.accept().await.unwrap().0;
+        let mut refused = tokio_tungstenite::accept_hdr_async(stream, callback).await.unwrap();
+        assert!(!matches!(refused.next().await, Some(Ok(_))), "closed without a message");
+        accept(&server).await
+    };
+    let connected = async { tokio::join!(serve, connector.connect()) };
+    tokio::time::timeout(TIMEOUT, connected).await.unwrap();
+}
+
+#[tokio::test]
 async fn connects_again_after_rejected_and_failed_handshakes() {
     let server = server().await;
     let mut connector = connector(&server);

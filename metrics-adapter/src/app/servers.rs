@@ -35,7 +35,7 @@ pub(super) fn start(
     let reviewer = Arc::new(KubernetesReviewer::new(context.client.clone()));
     let api = api(args, context, authentication(context, reviewer.clone(), tasks));
     let webhook = Arc::new(Webhook::new(args.sidecar.settings(), context.metrics.sidecar_reviews.clone()));
-    let stat_server = stat_server(context, guard(args, reviewer), stop.clone());
+    let stat_server = stat_server(args, context, guard(args, reviewer), stop.clone());
     let mut servers = JoinSet::new();
     servers.spawn(stat_server.serve(stats_listener, api.clone()));
     servers.spawn(tls_server::serve(api_listener, tls, Services { api, webhook }, stop.clone()));
@@ -50,7 +50,11 @@ fn api(args: &Args, context: &Context, auth: Auth) -> Arc<Api> {
         pods: context.pods.clone(),
         workloads: context.workloads.clone(),
     };
-    let forwarder = LeaderForwarder::new(context.leadership.clone(), ProjectedToken::at(&args.token_file));
+    let forwarder = LeaderForwarder::new(
+        &args.pod_name,
+        context.leadership.clone(),
+        ProjectedToken::at(&args.token_file),
+    );
     let (readiness, metrics) = (context.readiness.clone(), context.metrics.clone());
     Api::new(values, forwarder, auth, readiness, metrics, args.custom_metrics)
 }
@@ -71,10 +75,11 @@ fn guard(args: &Args, reviewer: Arc<KubernetesReviewer>) -> TokenGuard {
     TokenGuard::new(reviewer, &args.system_namespace, STATS_AUDIENCE)
 }
 
-fn stat_server(context: &Context, guard: TokenGuard, stop: CancellationToken) -> StatServer {
+fn stat_server(args: &Args, context: &Context, guard: TokenGuard, stop: CancellationToken) -> StatServer {
     let (collector, decisions) = (context.observed.collector.clone(), context.decided.decisions.clone());
     let (pokes, metrics) = (context.decided.pokes.clone(), context.metrics.clone());
     StatServer::new(collector, decisions, pokes, metrics, guard, stop)
         .with_pod_reports(context.observed.pod_reports.clone())
         .with_history(context.decided.history.clone())
+        .with_name(&args.pod_name)
 }

@@ -89,7 +89,7 @@ impl DecisionStore {
         let mut decisions = self.lock();
         if !decisions.is_empty() {
             decisions.clear();
-            self.send(&DecisionEvent::Snapshot(Vec::new()));
+            self.send(&DecisionEvent::Snapshot(Vec::new().into()));
         }
     }
 
@@ -113,10 +113,10 @@ impl DecisionStore {
     pub fn subscribe(&self) -> (Vec<Utf8Bytes>, broadcast::Receiver<Utf8Bytes>) {
         // The lock is held while sending, too, so no change is missed or sent twice.
         let decisions = self.lock();
-        let all = decisions.values().map(|stored| stored.newest.without_checkpoint()).collect();
+        let all: Vec<_> = decisions.values().map(|stored| stored.newest.without_checkpoint()).collect();
         let missing = self.missing.lock().clone();
         let missing = (missing != MissingReports::default()).then_some(DecisionEvent::Missing(missing));
-        let first = std::iter::once(DecisionEvent::Snapshot(all)).chain(missing);
+        let first = std::iter::once(DecisionEvent::Snapshot(all.into())).chain(missing);
         (first.filter_map(|event| encode(&event)).collect(), self.changes.subscribe())
     }
 
@@ -192,7 +192,7 @@ mod tests {
         }
         assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Missing(missing.clone()));
         assert!(changes.try_recv().is_err(), "unchanged");
-        let snapshot = DecisionEvent::Snapshot(vec![]);
+        let snapshot = DecisionEvent::Snapshot(vec![].into());
         assert_eq!(events(decisions.subscribe().0), [snapshot, DecisionEvent::Missing(missing)]);
     }
 
@@ -201,7 +201,7 @@ mod tests {
         let decisions = DecisionStore::default();
         decisions.publish(decision(1, 0));
         let (snapshot, mut changes) = decisions.subscribe();
-        assert_eq!(events(snapshot), [DecisionEvent::Snapshot(vec![decision(1, 0)])]);
+        assert_eq!(events(snapshot), [DecisionEvent::Snapshot(vec![decision(1, 0)].into())]);
         decisions.publish(decision(1, 2000));
         assert!(changes.try_recv().is_err(), "unchanged");
         decisions.publish(decision(2, 4000));
@@ -242,7 +242,7 @@ mod tests {
         decisions.publish(learned.clone());
         assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Decided(learned.clone()));
         let (snapshot, _) = decisions.subscribe();
-        let expected = DecisionEvent::Snapshot(vec![learned.without_checkpoint()]);
+        let expected = DecisionEvent::Snapshot(vec![learned.without_checkpoint()].into());
         assert_eq!(events(snapshot), [expected]);
         assert_eq!(learned.without_checkpoint().learning.unwrap().checkpoint, None);
     }
@@ -253,7 +253,7 @@ mod tests {
         decisions.publish(decision(1, 0));
         let (_, mut changes) = decisions.subscribe();
         decisions.clear();
-        assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Snapshot(vec![]));
+        assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Snapshot(vec![].into()));
         assert_eq!(decisions.get(&Key::new("shop", "web")), None);
         decisions.clear();
         assert!(changes.try_recv().is_err(), "already empty");

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use autoscaler::contract::FORWARD_PATH;
+use autoscaler::contract::version_skew::{HELLO_HEADER, NewerVersion, QUERIES};
 use bytes::Bytes;
 use component_base::auth::{ProjectedToken, TokenError};
 use component_base::kubernetes::lease::Leadership;
@@ -40,6 +41,8 @@ const MAX_IDLE: usize = 8;
 /// Locates the leader and forwards queries to it.
 #[derive(Clone, Debug)]
 pub struct LeaderForwarder {
+    /// Of this pod, for the hello.
+    name: String,
     leadership: Leadership,
     token: ProjectedToken,
     client: Client<HttpConnector, Empty<Bytes>>,
@@ -79,6 +82,9 @@ pub enum ForwardError {
     /// The path makes no valid request.
     #[error(transparent)]
     Request(#[from] http::Error),
+    /// The leader is of a later version.
+    #[error(transparent)]
+    Version(#[from] NewerVersion),
     /// The token file cannot be read.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -101,8 +107,8 @@ fn address(identity: &str) -> Option<SocketAddr> {
 // === impl LeaderForwarder ===
 
 impl LeaderForwarder {
-    /// Forwards to the leader, authenticated by `token`.
-    pub fn new(leadership: Leadership, token: ProjectedToken) -> Self {
+    /// Forwards to the leader as the pod `name`, authenticated by `token`.
+    pub fn new(name: &str, leadership: Leadership, token: ProjectedToken) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.set_nodelay(true);
@@ -111,12 +117,12 @@ impl LeaderForwarder {
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(MAX_IDLE)
             .build(connector);
-        Self { leadership, token, client }
+        Self { name: name.to_owned(), leadership, token, client }
     }
 
     /// A forwarder for a single replica, which is always the leader.
     pub fn alone() -> Self {
-        Self::new(Leadership::always_leading(), ProjectedToken::default())
+        Self::new("", Leadership::always_leading(), ProjectedToken::default())
     }
 
     /// The current leader.
@@ -171,12 +177,14 @@ impl LeaderForwarder {
         accept: Option<&HeaderValue>,
     ) -> Result<ForwardedResponse, ForwardError> {
         let url = format!("http://{address}{FORWARD_PATH}{path_and_query}");
-        let mut request = Request::get(url).body(Empty::new())?;
+        let mut request =
+            Request::get(url).header(HELLO_HEADER, QUERIES.hello(&self.name)).body(Empty::new())?;
         self.token.authorize(request.headers_mut())?;
         if let Some(accept) = accept {
             request.headers_mut().insert(header::ACCEPT, accept.clone());
         }
         let (head, body) = self.client.request(request).await?.into_parts();
+        QUERIES.check(head.headers.get(HELLO_HEADER).map(HeaderValue::as_bytes))?;
         let body = Limited::new(body, MAX_BODY).collect().await.map_err(ForwardError::Body)?;
         let plain = HeaderValue::from_static("text/plain; charset=utf-8");
         Ok(ForwardedResponse {

@@ -165,7 +165,8 @@ impl Adapter {
         let server =
             StatServer::new(collector.clone(), decisions, pokes, metrics.clone(), guard, stop.clone())
                 .with_pod_reports(pod_reports)
-                .with_history(history);
+                .with_history(history)
+                .with_name("metrics-adapter-1");
         tasks.spawn(server.serve(listener, api.clone()));
         Self { url, pods, collector, observations, metrics, api, stop, _table: table, _tasks: tasks }
     }

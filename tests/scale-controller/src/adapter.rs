@@ -30,7 +30,7 @@ pub(crate) async fn serve(listener: TcpListener, world: World) -> io::Result<()>
 async fn send_decisions(stream: TcpStream, world: World) -> Result<()> {
     let mut socket = accept_async(stream).await?;
     let decisions: Vec<Decision> = (0..world.workloads).map(|i| world.decision(i)).collect();
-    socket.send(message(&DecisionEvent::Snapshot(decisions.clone()))?).await?;
+    socket.send(message(&DecisionEvent::Snapshot(decisions.clone().into()))?).await?;
     let mut ticks = interval(PART_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for part in (0..PARTS).cycle() {

@@ -4,6 +4,8 @@
 //! snapshot.
 //! Output: the newest decision of each workload, read by the PodAutoscaler reconciler.
 //!
+//! - What cannot be decoded is skipped and counted. It may have been about any workload, so no idle
+//!   time continues after it.
 //! - The decisions of a connection are removed when it closes. A missing decision does not mean
 //!   zero.
 //! - An adapter repeats each valid decision every 10 s. A decision that is not repeated expires.
@@ -18,10 +20,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use autoscaler::contract::DECISIONS_PATH;
+use autoscaler::contract::version_skew::{DECISIONS, HELLO_HEADER, KnownItems};
 use autoscaler::stats::reporters::{BEAT, LOST_AFTER, MissingReports};
 use autoscaler::{Decision, DecisionEvent, Key};
 use component_base::auth::ProjectedToken;
 use component_base::websocket::{ClientSocket, Connector, PeerError, PeerLimits, split};
+use http::HeaderValue;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -144,7 +148,11 @@ impl Decisions {
 
     async fn keep_connected(self: Arc<Self>, peer: SocketAddr) {
         let mut connector = Connector::new(peer, DECISIONS_PATH, self.token.clone(), RECONNECT_DELAYS)
-            .with_max_message(MAX_MESSAGE_BYTES);
+            .with_max_message(MAX_MESSAGE_BYTES)
+            .with_check(|headers| {
+                let hello = headers.get(HELLO_HEADER).map(HeaderValue::as_bytes);
+                DECISIONS.check(hello).map_err(|refusal| refusal.to_string())
+            });
         loop {
             let socket = connector.connect().await;
             let _connected = ConnectedAdapter::new(&self, peer);
@@ -173,9 +181,18 @@ impl Decisions {
         match serde_json::from_str(text) {
             Ok(event) => self.receive(peer, event, now()),
             Err(error) => {
-                self.metrics.decisions_dropped.inc();
+                self.unreadable(1);
                 tracing::warn!(%peer, %error, "malformed decision message dropped");
             }
+        }
+    }
+
+    /// Counts messages and decisions that cannot be decoded. Any of them may have ended an idle
+    /// time, so all idle times begin again.
+    fn unreadable(&self, number: usize) {
+        if number > 0 {
+            self.metrics.decisions_dropped.inc_by(number as u64);
+            self.idle.lock().clear();
         }
     }
 
@@ -184,7 +201,8 @@ impl Decisions {
         let mut by_peer = self.lock();
         let decisions = by_peer.entry(peer).or_default();
         let changed: Vec<Key> = match event {
-            DecisionEvent::Snapshot(snapshot) => {
+            DecisionEvent::Snapshot(KnownItems { items: snapshot, skipped }) => {
+                self.unreadable(skipped);
                 let before = std::mem::take(decisions);
                 snapshot.iter().for_each(|decision| self.update_idle(decision, at));
                 decisions.extend(
@@ -320,10 +338,10 @@ mod tests {
         let (decisions, _) = decisions();
         decisions.receive(
             peer(1),
-            DecisionEvent::Snapshot(vec![decision("web", 3, 10), decision("api", 1, 10)]),
+            DecisionEvent::Snapshot(vec![decision("web", 3, 10), decision("api", 1, 10)].into()),
             now(),
         );
-        decisions.receive(peer(2), DecisionEvent::Snapshot(vec![decision("web", 5, 20)]), now());
+        decisions.receive(peer(2), DecisionEvent::Snapshot(vec![decision("web", 5, 20)].into()), now());
         assert_eq!((desired(&decisions, "web"), desired(&decisions, "api")), (Some(5), Some(1)));
         decisions.remove_peer(peer(2));
         assert_eq!(desired(&decisions, "web"), Some(3));
@@ -336,8 +354,8 @@ mod tests {
     #[test]
     fn snapshot_replaces_decisions_and_enqueues_missing_workloads() {
         let (decisions, queue) = decisions();
-        decisions.receive(peer(1), DecisionEvent::Snapshot(vec![decision("old", 1, 1)]), now());
-        decisions.receive(peer(1), DecisionEvent::Snapshot(vec![decision("new", 1, 1)]), now());
+        decisions.receive(peer(1), DecisionEvent::Snapshot(vec![decision("old", 1, 1)].into()), now());
+        decisions.receive(peer(1), DecisionEvent::Snapshot(vec![decision("new", 1, 1)].into()), now());
         assert_eq!(desired(&decisions, "old"), None);
         let enqueued: Vec<_> = queue.stream().take(2).collect::<Vec<_>>().now_or_never().unwrap();
         assert_eq!(enqueued, [Key::new("shop", "new"), Key::new("shop", "old")]);
@@ -403,9 +421,45 @@ mod tests {
     }
 
     #[test]
-    fn drops_and_counts_malformed_message() {
+    fn skips_and_counts_what_cannot_be_decoded_and_continues_no_idle_time() {
         let (decisions, _) = decisions();
-        decisions.parse(peer(1), "{\"event\":\"nonsense\"}");
-        assert_eq!(decisions.metrics.decisions_dropped.get(), 1);
+        let web = Key::new("shop", "web");
+        let idle = Decision { idle_since: Some(5), ..decision("web", 0, 10) };
+        let decide = || decisions.receive(peer(1), DecisionEvent::Decided(idle.clone()), now());
+        let snapshot = DecisionEvent::Snapshot(vec![idle.clone()].into());
+        let snapshot = serde_json::to_string(&snapshot).unwrap().replace('[', "[{\"newer\":1},");
+        for (text, desired_after) in [("{\"event\":\"nonsense\"}", Some(0)), (snapshot.as_str(), Some(0))] {
+            let before = decisions.metrics.decisions_dropped.get();
+            decide();
+            let since = decisions.idle_since(&web).unwrap();
+            decisions.parse(peer(1), text);
+            assert_eq!(decisions.metrics.decisions_dropped.get(), before + 1);
+            assert_eq!(desired(&decisions, "web"), desired_after, "{text}");
+            assert_ne!(decisions.idle_since(&web), Some(since), "it may have been about web: {text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn refuses_adapter_with_newer_decisions_by_name() {
+        let (decisions, _) = decisions();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, decisions) = (listener.local_addr().unwrap(), Arc::new(decisions));
+        let adapters = watch::Sender::new(BTreeSet::from([address]));
+        let _following = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(
+            decisions.clone().follow(adapters.subscribe()),
+        ));
+        for (version, is_used) in [(DECISIONS.version + 1, false), (DECISIONS.version, true)] {
+            let hello = format!("{version} metrics-adapter-7").parse::<HeaderValue>().unwrap();
+            #[expect(clippy::result_large_err, reason = "the type of the library")]
+            let callback = |_: &http::Request<()>, mut response: http::Response<()>| {
+                response.headers_mut().insert(HELLO_HEADER, hello.clone());
+                Ok(response)
+            };
+            let stream = listener.accept().await.unwrap().0;
+            let mut socket = tokio_tungstenite::accept_hdr_async(stream, callback).await.unwrap();
+            // A ping of the client, or the end of its connection.
+            let received = socket.next().await;
+            assert_eq!(matches!(received, Some(Ok(_))), is_used, "{version}: {received:?}");
+        }
     }
 }

@@ -11,9 +11,10 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use autoscaler::contract::{ACTIVATOR_ACCOUNT, PUSH_PATH, REPORTER_HEADER};
+use autoscaler::contract::version_skew::{HELLO_HEADER, REPORTS};
+use autoscaler::contract::{ACTIVATOR_ACCOUNT, PUSH_PATH};
 use autoscaler::stats::reporters::{BEAT, LOST_AFTER};
-use autoscaler::stats::{ActivatorReport, ReportStream, check_hello};
+use autoscaler::stats::{ActivatorReport, ReportStream};
 use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -86,7 +87,7 @@ async fn upgrade<S: ScaleAccess, W: WorkloadsAtZero>(
         tracing::warn!(%rejection, "push connection rejected");
         return (rejection.status(), format!("{rejection}\n")).into_response();
     }
-    if let Err(refusal) = check_hello(headers.get(REPORTER_HEADER).map(HeaderValue::as_bytes)) {
+    if let Err(refusal) = REPORTS.check(headers.get(HELLO_HEADER).map(HeaderValue::as_bytes)) {
         server.metrics.push_connections_refused.inc();
         tracing::error!(%refusal, "reports of an activator refused");
         return (StatusCode::UPGRADE_REQUIRED, format!("{refusal}\n")).into_response();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use autoscaler::Key;
+use autoscaler::contract::version_skew::{HELLO_HEADER, SLOTS};
 use autoscaler::contract::{ACTIVATOR_ACCOUNT, ACTIVATOR_HEADER, SLOTS_PATH};
 use autoscaler::routing::slot_lending::{SlotMessage, WorkloadSlotMessage};
 use component_base::auth::{Access, ReviewError, Reviewer, User};
@@ -189,8 +190,7 @@ async fn accepts_only_tokens_of_the_activators_service_account() {
 async fn closes_connection_after_invalid_message() {
     let activators = watch::Sender::default();
     let mut running = RunningExchange::start("127.0.8.4", &activators).await;
-    for invalid in
-        ["{}", "[1]", r#"[{"workload":{"namespace":"a","name":"b"},"message":{"take":"10.0.0.1"}}]"#]
+    for invalid in ["{}", "[1]", r#"[{"workload":{"namespace":"a","name":"b"},"message":{"lend":"pod-1"}}]"#]
     {
         let mut client = running.connect(Some("127.0.8.9")).await.unwrap();
         running.linked_to(1).await;
@@ -202,6 +202,38 @@ async fn closes_connection_after_invalid_message() {
     // The peer stops reading, so that the send may fail.
     let _ = client.send(Frame::text("x".repeat(1 << 20))).await;
     running.linked_to(0).await;
+}
+
+#[tokio::test]
+async fn skips_unknown_kind_of_message_and_takes_the_others_of_its_frame() {
+    let mut running = RunningExchange::start("127.0.8.11", &watch::Sender::default()).await;
+    let mut peer = running.connect(Some("127.0.8.9")).await.unwrap();
+    running.linked_to(1).await;
+    let of =
+        |message: &str| format!(r#"{{"workload":{{"namespace":"shop","name":"web"}},"message":{message}}}"#);
+    let frame = [of(r#"{"take":{"newer":1}}"#), of(r#"{"lend":"10.0.0.1"}"#), of(r#""end""#)].join(",");
+    peer.send(Frame::text(format!("[{frame}]"))).await.unwrap();
+    assert_eq!(running.received().await.messages, [message_of_web(SlotMessage::Lend([10, 0, 0, 1].into()))]);
+    running.linked_to(1).await;
+}
+
+#[tokio::test]
+async fn refuses_activator_with_newer_messages_by_name_and_states_own_version() {
+    let running = RunningExchange::start("127.0.8.12", &watch::Sender::default()).await;
+    let connect = async |version: u32| {
+        let mut request = format!("ws://{}{SLOTS_PATH}", running.address).into_client_request().unwrap();
+        request.headers_mut().insert(ACTIVATOR_HEADER, "127.0.8.9".parse().unwrap());
+        let hello = format!("{version} 127.0.8.9").parse().unwrap();
+        request.headers_mut().insert(HELLO_HEADER, hello);
+        let stream = TcpStream::connect(running.address).await.unwrap();
+        tokio_tungstenite::client_async(request, stream).await
+    };
+    let (_, response) = connect(SLOTS.version).await.unwrap();
+    assert_eq!(response.headers()[HELLO_HEADER], SLOTS.hello("127.0.8.12").as_str());
+    let Err(tungstenite::Error::Http(refused)) = connect(SLOTS.version + 1).await else { panic!("accepted") };
+    assert_eq!(refused.status(), 426);
+    let body = String::from_utf8_lossy(refused.body().as_ref().unwrap()).into_owned();
+    assert!(body.contains("127.0.8.9 sends slot messages of version 2"), "{body}");
 }
 
 #[tokio::test]

@@ -29,10 +29,30 @@ pub enum SlotMessage<Pod> {
     Begin,
 }
 
+/// Names of all kinds of messages. Another one is of a later version and safe to skip; one of these
+/// that cannot be decoded is not: it may give back a slot or void loans.
+pub const MESSAGE_KINDS: [&str; 6] = ["want", "lend", "return", "refuse", "accept", "begin"];
+
 /// A [`SlotMessage`] with its workload, as sent over a connection that all workloads share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadSlotMessage<Pod> {
     /// The workload that owns the slots.
     pub workload: Key,
     pub message: SlotMessage<Pod>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_listed() {
+        let want = SlotMessage::Want { requests: 1, oldest_millis: 2 };
+        let (lend, back) = (SlotMessage::Lend(1), SlotMessage::Return(1));
+        let kinds = [want, lend, back, SlotMessage::Refuse(1), SlotMessage::Accept(1), SlotMessage::Begin];
+        for (message, name) in kinds.iter().zip(MESSAGE_KINDS) {
+            let json = serde_json::to_value(message).unwrap();
+            assert!(json == name || json.get(name).is_some(), "{json}");
+        }
+    }
 }

@@ -148,7 +148,7 @@ impl ZeroScaler {
     /// The connection to the adapter ended.
     pub fn decisions_ended(&mut self) {
         if self.decisions.take().is_some() {
-            self.receive_event(DecisionEvent::Snapshot(Vec::new()));
+            self.receive_event(DecisionEvent::Snapshot(Vec::new().into()));
             self.receive_event(DecisionEvent::Missing(MissingReports::default()));
         }
     }
