@@ -5,6 +5,7 @@
 //! sending, and is a reset if the server has cut a response whose only end is that of the
 //! connection. After an upgrade `tcp` takes the connection back.
 
+pub mod abort;
 mod bytes_ahead;
 mod departure;
 mod lingering;
@@ -17,10 +18,10 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use self::abort::Abort;
 use self::departure::Departure;
 use self::lingering::Lingering;
 use self::peer_closed::PeerClosed;
-use crate::abort::Abort;
 
 pub use self::peer_closed::peer_closed;
 pub(crate) use self::signals::ClientSignals;

@@ -9,9 +9,8 @@
 //! What a request waits for (slots, pods, limits) is decided in the binaries. The ports
 //! that carry no traffic have the server of `component_base`.
 
-pub mod abort;
 pub mod app_probe;
-mod client_stream;
+pub mod client_stream;
 pub mod gateway;
 pub mod health_checks;
 pub mod incoming_body;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use autoscaler::contract::{TCP_PROBE, TUNNEL_PATH, TUNNEL_PROTOCOL};
 use http::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use proxy::abort::Abort;
+use proxy::client_stream::abort::Abort;
 use support::reserved_address::ReservedAddress;
 use support::{OTHER_UID, POD_UID, Sidecar, eventually, proxied, request, send, text, within};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};

@@ -2,9 +2,9 @@
 //! while receivers of its reports are out of reach.
 //!
 //! The text is the value of [`CARRIED_WORKLOADS`](crate::contract::CARRIED_WORKLOADS) on the
-//! activator's Lease: keys, separated by spaces, or `*` for all. What cannot be read means all, so an
-//! unknown item is not skipped: it may be a workload with a request. A later version of the text
-//! must begin with a word that is no key.
+//! activator's Lease: keys, separated by spaces, or `*` for all. What cannot be read means all, so
+//! an unknown item is not skipped: it may be a workload with a request. A later version of the text
+//! must begin with a word that is not a key.
 
 use std::collections::BTreeSet;
 use std::fmt;

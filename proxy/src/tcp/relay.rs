@@ -29,7 +29,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::abort::Abort;
+use crate::client_stream::abort::Abort;
 
 /// Largest read, and most that is buffered for an end that does not take bytes.
 const BUFFER: usize = 16 * 1024;

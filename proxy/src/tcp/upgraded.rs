@@ -21,8 +21,8 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::relay::{IdleTimeouts, TcpRelay};
-use crate::abort::Abort;
 use crate::client_stream::ClientStream;
+use crate::client_stream::abort::Abort;
 
 /// Time that the other side of a websocket has to close as well.
 const WEBSOCKET_CLOSE: Duration = Duration::from_secs(5);

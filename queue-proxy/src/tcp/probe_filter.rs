@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use autoscaler::contract::TCP_PROBE;
-use proxy::abort::Abort;
+use proxy::client_stream::abort::Abort;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
-use proxy::abort::Abort;
+use proxy::client_stream::abort::Abort;
 use proxy::listener::{AcceptedConnection, ConnectionAddresses};
 use proxy::memory::estimates::CONNECTION_BYTES;
 use proxy::server::{self, ServerOptions};

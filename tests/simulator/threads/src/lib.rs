@@ -1,8 +1,9 @@
 //! Types that threads of the proxies share, in every order of the threads' steps.
 //!
-//! The files of `proxy` are compiled as they are, with the atomics, locks and clock of `sync`, which
-//! are loom's. A model runs a few threads in each order that the memory model permits, stale loads
-//! of relaxed atomics included. It fails if one order violates its assertion or blocks for ever.
+//! The files of `proxy` are compiled as they are, with the atomics, locks and clock of `sync`,
+//! which are loom's. A model runs a few threads in each order that the memory model permits, stale
+//! loads of relaxed atomics included. It fails if one order violates its assertion or blocks for
+//! ever.
 //!
 //! Not explored: reference counts (`Arc` is std's), and the tasks that use these types.
 
