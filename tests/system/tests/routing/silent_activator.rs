@@ -56,7 +56,6 @@ async fn sessions_through_activator_without_reports_live_and_workloads_sleep_lat
     };
     let workload = plain("plain");
     workload.create(&namespace).await?;
-    plain("idle").create(&namespace).await?;
     let redis = Redis::new("sessions", false, false)?;
     redis.create(&namespace).await?;
     let redis_ip = redis.cluster_ip(&namespace).await?;
@@ -68,6 +67,8 @@ async fn sessions_through_activator_without_reports_live_and_workloads_sleep_lat
         until_in_slices(&namespace, service, &silent, true, POD_START).await?;
     }
 
+    // Last, so that it is not at zero before the cut.
+    plain("idle").create(&namespace).await?;
     let requests =
         Load { timeout: LASTS * 2, ..Load::concurrency(&url, SESSIONS, LASTS, Duration::from_secs(1)) };
     let calls = Load { grpc: true, ..requests.clone() };
