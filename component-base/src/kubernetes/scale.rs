@@ -3,12 +3,14 @@
 //! The objects come from [`ApiResources`](super::ApiResources). Used by the zero-scaler, and by the
 //! activator while no zero-scaler is reachable.
 //!
-//! Writes replace the Scale, as the HPA does. That takes the API server a sixth less time than a
-//! patch, and a request waits for it.
+//! Writes above zero replace the Scale, as the HPA does. That takes the API server a sixth less
+//! time than a patch, and a request waits for it. A size of 0 is applied: the API server omits it
+//! from a Scale that is replaced, and then forgets the owner of the size, and those of all later
+//! updates too.
 
 use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec};
 use kube::Api;
-use kube::api::{DynamicObject, ObjectMeta, PostParams};
+use kube::api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
 
 /// A replica count, and the resource version on which a write can depend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +105,10 @@ pub async fn write_scale(
         ..ObjectMeta::default()
     };
     let scale = Scale { metadata, spec: Some(ScaleSpec { replicas: Some(replicas) }), status: None };
+    if replicas == 0 {
+        let params = PatchParams::apply(field_manager).force();
+        return objects.patch_scale(name, &params, &Patch::Apply(&scale)).await;
+    }
     let params = PostParams { field_manager: Some(field_manager.to_owned()), ..PostParams::default() };
     objects.replace_scale(name, &params, &scale).await
 }

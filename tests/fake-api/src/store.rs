@@ -131,13 +131,7 @@ impl Store {
         match path.subresource {
             None => merge(&mut object, patch),
             Some(Subresource::Status) => merge(&mut object["status"], &patch["status"]),
-            Some(Subresource::Scale) => {
-                object["spec"]["replicas"] = patch["spec"]["replicas"].clone();
-                object["metadata"]["managedFields"] = json!([{
-                    "manager": manager, "operation": "Update", "subresource": "scale",
-                    "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}},
-                }]);
-            }
+            Some(Subresource::Scale) => scale(&mut object, patch, manager, "Update"),
         }
         let written = self.write(id, object);
         Ok(if path.subresource == Some(Subresource::Scale) { scale_of(&written) } else { written })
@@ -164,6 +158,12 @@ impl Store {
     /// applied before and does not apply now. Lists are replaced as a whole.
     pub(crate) fn apply(&mut self, path: &Path, patch: Value, manager: &str) -> Result<Value, ApiError> {
         let id = id(path)?;
+        if path.subresource == Some(Subresource::Scale) {
+            self.check_version(path, &patch)?;
+            let mut object = self.objects.get(&id).ok_or(ApiError::NotFound)?.as_ref().clone();
+            scale(&mut object, &patch, manager, "Apply");
+            return Ok(scale_of(&self.write(id, object)));
+        }
         let status = path.subresource == Some(Subresource::Status);
         let mut object = match self.objects.get(&id) {
             Some(object) => object.as_ref().clone(),
@@ -255,6 +255,23 @@ impl Query {
 
 fn id(path: &Path) -> Result<Id, ApiError> {
     path.name.as_deref().map(|name| path.id_of(name)).ok_or(ApiError::BadRequest)
+}
+
+/// Writes the size of a Scale. As in Kubernetes, an update to 0 leaves no owner of the size, and
+/// neither does an update after it.
+fn scale(object: &mut Value, scale: &Value, manager: &str, operation: &str) {
+    let replicas = scale["spec"]["replicas"].clone();
+    let owners = &mut object["metadata"]["managedFields"];
+    let is_update = operation == "Update";
+    let is_lost = owners.as_array().is_some_and(Vec::is_empty);
+    *owners = match is_update && (is_lost || replicas == 0) {
+        true => json!([]),
+        false => json!([{
+            "manager": manager, "operation": operation, "subresource": "scale",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}},
+        }]),
+    };
+    object["spec"]["replicas"] = replicas;
 }
 
 /// The object as its subresource `scale`.
