@@ -98,12 +98,12 @@ pub(super) fn render() -> String {
     let settings = reference();
     let mut page = HEAD.to_owned();
     for name in FIRST {
-        write_annotations(&mut page, &settings, |annotation| annotation == name);
+        write_annotations(&mut page, settings, |annotation| annotation == name);
     }
     page.push_str(OTHERS);
-    write_annotations(&mut page, &settings, |annotation| !FIRST.contains(&annotation));
+    write_annotations(&mut page, settings, |annotation| !FIRST.contains(&annotation));
     page.push_str(NOTES);
-    for setting in &settings {
+    for setting in settings {
         if let Some(name) = setting.config_map_key {
             write_row(&mut page, name, setting.config_map_bounds, setting);
         }
