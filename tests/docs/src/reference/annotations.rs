@@ -151,7 +151,7 @@ mod tests {
             std::fs::read_to_string(crate::page::root().join("deploy/config-autoscaler.yaml")).unwrap();
         let map: serde_yaml_ng::Value = serde_yaml_ng::from_str(&manifest).unwrap();
         let in_manifest: BTreeMap<String, String> = serde_yaml_ng::from_value(map["data"].clone()).unwrap();
-        let of_reference = reference().into_iter().filter_map(|s| Some((s.config_map_key?, s.default?)));
+        let of_reference = reference().iter().filter_map(|s| Some((s.config_map_key?, s.default.clone()?)));
         let of_reference: BTreeMap<String, String> =
             of_reference.map(|(key, default)| (key.to_owned(), default)).collect();
         assert_eq!(in_manifest, of_reference);
