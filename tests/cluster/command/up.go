@@ -201,6 +201,11 @@ func launch(config node.Config, clock *stopwatch) (*os.File, error) {
 	if err := config.Write(); err != nil {
 		return nil, err
 	}
+	if !config.ControlPlaneOnly {
+		if err := requireDisk(config.Dir.Path, leastDisk); err != nil {
+			return nil, err
+		}
+	}
 	clock.print(time.Now(), "certificates and configuration in "+config.Dir.Path)
 	held, err := config.Dir.Hold()
 	if err != nil {
