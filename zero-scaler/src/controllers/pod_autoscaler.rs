@@ -41,6 +41,9 @@ use crate::scaling::{overrides, size_conflicts};
 
 /// Delay of the retry after a write that conflicted with another writer's.
 const CONFLICT_RETRY: Duration = Duration::from_millis(100);
+/// Shortest delay before the next reconcile. A period of which nothing is left would otherwise
+/// repeat the reconcile without a pause until the clock advances.
+const SHORTEST_RECHECK: Duration = Duration::from_millis(10);
 
 /// Reconciles one workload.
 ///
@@ -97,7 +100,7 @@ pub async fn reconcile(
         learning::recheck(&observed),
         observed.until_schedule_change(),
     ];
-    let next = next.into_iter().flatten().fold(polled, Duration::min);
+    let next = next.into_iter().flatten().fold(polled, Duration::min).max(SHORTEST_RECHECK);
     Ok(Action::requeue(match written? {
         scale_write::ScaleWriteResult::Conflict => CONFLICT_RETRY,
         scale_write::ScaleWriteResult::Delayed => overrides::REWRITE_INTERVAL,

@@ -64,10 +64,10 @@ impl WakeChecks {
         self.blocked.lock().get(key).filter(|it| it.until > now()).map(|it| it.problem.clone())
     }
 
-    /// When the next check of a blocked workload is due.
+    /// When the next check of a blocked workload is due; `None` once its problem has ended.
     pub fn retry_after(&self, key: &Key) -> Option<Duration> {
         let until = self.blocked.lock().get(key)?.until;
-        until.checked_duration_since(now())
+        until.checked_duration_since(now()).filter(|left| !left.is_zero())
     }
 
     /// Checks a workload whose pods have this selector. `evidence` is without pods.
@@ -179,9 +179,31 @@ fn next_pod(pod: &Pod, template: Option<&PodTemplateSpec>) -> Pod {
 
 #[cfg(test)]
 mod tests {
+    use fake_api::FakeApi;
     use serde_json::json;
 
     use super::*;
+
+    /// A delay of zero would repeat the reconcile of a workload with requests without end.
+    #[tokio::test(start_paused = true)]
+    async fn problem_and_its_retry_end_at_the_same_instant() {
+        let (checks, key) = (WakeChecks::new(FakeApi::default().client()), Key::new("shop", "web"));
+        let refused = WakeEvidence {
+            next: &autoscaler::findings::wake::NextPods::default(),
+            may_delete_volumes: false,
+            is_serving: true,
+            refused_write: Some("exceeded quota"),
+            pods: &[],
+            refused_pod: None,
+            other_template: None,
+        };
+        let target =
+            ScaleTargetRef { api_version: "apps/v1".into(), kind: "Deployment".into(), name: "web".into() };
+        assert!(checks.check(&key, &target, "app=web", refused).await.is_some());
+        assert_eq!(checks.retry_after(&key), Some(FIRST_DELAY));
+        tokio::time::advance(FIRST_DELAY).await;
+        assert_eq!((checks.in_force(&key), checks.retry_after(&key)), (None, None));
+    }
 
     #[test]
     fn copy_of_a_pod_has_no_field_that_only_a_running_pod_has() {

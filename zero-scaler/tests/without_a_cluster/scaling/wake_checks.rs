@@ -1,5 +1,7 @@
 //! Workloads whose next pod would not serve: they stay above zero, and their owner sees why.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::harness::cluster::{AUTOSCALER, DEPLOYMENT, REPLICA_SET, condition};
@@ -63,6 +65,19 @@ async fn refused_dry_run_keeps_the_last_pod() {
     scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
     let checks = scenario.cluster.api.writes().iter().filter(|write| write.contains("/pods")).count();
     assert!(checks - before <= 3, "{checks} requests");
+}
+
+/// No check is due while there are requests, so the end of the problem has to be no reason for
+/// another reconcile.
+#[tokio::test(start_paused = true)]
+async fn problem_that_ends_while_there_are_requests_leaves_the_reconciler_idle() {
+    let mut scenario = serving().await;
+    scenario.cluster.api.refuse_writes(PODS, Some("pods \"web-\" is forbidden: too large"));
+    until_blocked(&mut scenario, "PodsRefused", "too large").await;
+    scenario.decide(1, None);
+    scenario.advance(Duration::from_secs(60)).await;
+    let serves = |cluster: &_| condition(cluster, AUTOSCALER, "Degraded").is_empty();
+    scenario.until("no problem", serves).await;
 }
 
 #[tokio::test(start_paused = true)]
