@@ -94,7 +94,8 @@ impl FakeApi {
     }
 
     /// From now on, each write to a path that begins with `path` gets 403 with this message, until
-    /// it is allowed again by `None`.
+    /// it is allowed again by `None`. `{request}` in the message is the number of the request, for
+    /// answers of which no two are equal.
     pub fn refuse_writes(&self, path: &str, message: Option<&str>) {
         let mut state = self.lock();
         state.refused_writes.retain(|(at, _)| at != path);

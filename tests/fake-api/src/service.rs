@@ -70,6 +70,7 @@ impl FakeApi {
         let refused =
             self.lock().refused_writes.iter().find(|(at, _)| parts.uri.path().starts_with(at)).cloned();
         if let Some((_, message)) = refused.filter(|_| parts.method != Method::GET) {
+            let message = message.replace("{request}", &self.lock().requests.len().to_string());
             return status_response(StatusCode::FORBIDDEN, "Forbidden", &message);
         }
         let result = self.execute(&parts.method, parts.uri.path(), &query, object, kind);

@@ -21,7 +21,7 @@ use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ObjectMeta;
-use kube::runtime::reflector::{self, store::Writer};
+use kube::runtime::reflector::{self, ObjectRef, Store, store::Writer};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -107,6 +107,14 @@ pub fn watches(
     (cache, watches)
 }
 
+/// What changed of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Changed {
+    Any,
+    /// Nothing else.
+    Status,
+}
+
 /// Shared by all watches.
 struct Kinds<'a> {
     client: &'a Client,
@@ -124,19 +132,21 @@ impl Kinds<'_> {
         name: &'static str,
         mut writer: Writer<Decoded<K>>,
         trim: fn(&mut Decoded<K>),
-        one: fn(&Links, &Decoded<K>),
+        one: fn(&Links, &Decoded<K>, Changed),
         all: fn(&Links),
     ) -> Watch
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
+        let store = writer.as_reader();
         self.follow(name, move |links, mut event: Event<Decoded<K>>| {
             if let Event::Apply(object) | Event::InitApply(object) = &mut event {
                 trim(object);
             }
+            let changed = Changed::by(&event, &store);
             writer.apply_watcher_event(&event);
             match &event {
-                Event::Apply(object) | Event::Delete(object) => one(links, object),
+                Event::Apply(object) | Event::Delete(object) => one(links, object, changed),
                 Event::InitDone => all(links),
                 Event::Init | Event::InitApply(_) => {}
             }
@@ -216,6 +226,23 @@ impl Kinds<'_> {
     }
 }
 
+// === impl Changed ===
+
+impl Changed {
+    /// By an event, before the store has it.
+    fn by<K>(event: &Event<Decoded<K>>, store: &Store<Decoded<K>>) -> Self
+    where
+        K: Resource<DynamicType = ()> + Clone,
+    {
+        let Event::Apply(object) = event else { return Self::Any };
+        let Some(before) = store.get(&ObjectRef::from_obj(object)) else { return Self::Any };
+        let resource_version = object.meta().resource_version.clone();
+        // The generation changes with the spec.
+        let before = ObjectMeta { resource_version, ..before.meta().clone() };
+        if before == *object.meta() { Self::Status } else { Self::Any }
+    }
+}
+
 // === impl Links ===
 
 impl Links {
@@ -238,7 +265,7 @@ impl Links {
         self.everything();
     }
 
-    fn hpa(&self, hpa: &Decoded<HorizontalPodAutoscaler>) {
+    fn hpa(&self, hpa: &Decoded<HorizontalPodAutoscaler>, _: Changed) {
         let Some(key) = key_of(hpa) else { return };
         for rival in self.cache.index_hpa(&key) {
             self.queues.hpas.enqueue(rival.clone());
@@ -248,8 +275,11 @@ impl Links {
         self.queues.hpas.enqueue(key);
     }
 
-    fn autoscaler(&self, autoscaler: &Decoded<PodAutoscaler>) {
+    fn autoscaler(&self, autoscaler: &Decoded<PodAutoscaler>, changed: Changed) {
         let Some(key) = key_of(autoscaler) else { return };
+        if changed == Changed::Status {
+            return self.queues.autoscalers.enqueue_for_status(key);
+        }
         for rival in self.cache.index_autoscaler(&key) {
             self.queues.autoscalers.enqueue(rival);
         }
@@ -273,13 +303,17 @@ impl Links {
         self.queues.autoscalers.enqueue(Key::new(namespace, name));
     }
 
-    fn serverless_service(&self, sks: &Decoded<ServerlessService>) {
+    fn serverless_service(&self, sks: &Decoded<ServerlessService>, changed: Changed) {
         let Some(key) = key_of(sks) else { return };
-        for rival in self.cache.index_serverless_service(&key) {
-            self.queues.serverless_services.enqueue(rival);
+        let mut affected = self.cache.index_serverless_service(&key);
+        affected.insert(key.clone());
+        for key in affected {
+            match changed {
+                Changed::Any => self.queues.serverless_services.enqueue(key),
+                Changed::Status => self.queues.serverless_services.enqueue_for_status(key),
+            }
         }
-        self.queues.autoscalers.enqueue(key.clone());
-        self.queues.serverless_services.enqueue(key);
+        self.queues.autoscalers.enqueue(key);
     }
 
     fn service(&self, service: &ObjectMeta) {

@@ -3,8 +3,12 @@
 //! Filled by the watches, the decision stream and the wake path; emptied by the reconcilers. It is
 //! a set: a thousand changes of one object are one entry, so it is bounded by the number of objects
 //! and drops nothing.
+//!
+//! What surprises: a change of nothing but the status is an entry that does not end the backoff of
+//! a failed reconcile. Zero-scalers alone write these statuses, so a failure that each attempt
+//! reports in other words would cause the next attempt at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use autoscaler::Key;
@@ -21,6 +25,8 @@ use crate::cache::cluster_cache::ClusterCache;
 #[derive(Debug, Default)]
 pub struct WorkQueue {
     pending: Mutex<BTreeSet<Key>>,
+    /// Those with a trigger that ends a backoff, until their reconcile begins.
+    urgent: Mutex<HashSet<Key>>,
     filled: Notify,
 }
 
@@ -49,6 +55,12 @@ impl WorkQueues {
 impl WorkQueue {
     /// Enqueues an object.
     pub fn enqueue(&self, key: Key) {
+        self.urgent.lock().insert(key.clone());
+        self.enqueue_for_status(key);
+    }
+
+    /// Enqueues an object of which nothing but the status changed.
+    pub fn enqueue_for_status(&self, key: Key) {
         self.pending.lock().insert(key);
         self.filled.notify_one();
     }
@@ -70,6 +82,12 @@ impl WorkQueue {
                 filled.await;
             }
         })
+    }
+
+    /// Begins the reconcile of an object, or drops a deleted one. Returns whether it was enqueued
+    /// for more than its status.
+    pub fn begin(&self, key: &Key) -> bool {
+        self.urgent.lock().remove(key)
     }
 
     fn take(&self) -> Option<Key> {

@@ -87,6 +87,10 @@ pub async fn reconcile(
     if limit.is_ok() {
         apply::write_due(&observed, &plan, due, &context).await?;
     }
+    if plan.probe && verification.result.is_none() && limit.is_ok() && written.is_ok() {
+        // The end of the probes triggers the next reconcile.
+        return Ok(Action::await_change());
+    }
     let polled = if observed.watched { RESYNC } else { observe::POLL_EVERY };
     // After a failed probe, the time of the next probe replaces the plan's time.
     let recheck =

@@ -4,13 +4,16 @@
 //! which keeps requests that arrive during a reconcile, and requeues after the time that a
 //! reconcile returns. `Controller` itself would open watches of its own, and the reconcilers share
 //! theirs.
+//!
+//! What surprises: a reconcile that returns [`Action::await_change`] attempted nothing, so it does
+//! not end the failures before it.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use autoscaler::Key;
 use autoscaler::api::key_of;
@@ -64,6 +67,9 @@ pub enum ReconcileError {
     /// An object could not be serialized.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    /// Not attempted: the last attempt failed, and nothing but the status has changed since.
+    #[error("the retry is not due for {0:?}")]
+    NotDue(Duration),
 }
 
 // === impl ReconcileError ===
@@ -74,7 +80,7 @@ impl ReconcileError {
     pub fn refusal(&self) -> Option<&str> {
         match self {
             Self::Api(error) => refusal(error),
-            Self::Scale(_) | Self::Json(_) => None,
+            Self::Scale(_) | Self::Json(_) | Self::NotDue(_) => None,
         }
     }
 
@@ -83,7 +89,7 @@ impl ReconcileError {
         match self {
             Self::Api(error) => is_outage(error),
             Self::Scale(_) => true,
-            Self::Json(_) => false,
+            Self::Json(_) | Self::NotDue(_) => false,
         }
     }
 }
@@ -96,26 +102,35 @@ impl From<kube::Error> for ReconcileError {
 
 /// Consecutive failures of each object. Bounded by the objects that exist.
 #[derive(Default)]
-struct FailureCounts(Mutex<HashMap<Key, u32>>);
+struct Failures(Mutex<HashMap<Key, Backoff>>);
 
-// === impl FailureCounts ===
+#[derive(Clone, Copy)]
+struct Backoff {
+    failures: u32,
+    until: Instant,
+}
 
-impl FailureCounts {
-    /// Counts a failure; returns how many there were before.
-    fn add(&self, key: &Key) -> u32 {
-        let mut counts = self.0.lock();
-        let count = counts.entry(key.clone()).or_insert(0);
-        std::mem::replace(count, count.saturating_add(1))
+// === impl Failures ===
+
+impl Failures {
+    /// Counts a failure. `delay` is the backoff after this many before it.
+    fn add(&self, key: &Key, delay: impl FnOnce(u32) -> Duration) -> Duration {
+        let mut failures = self.0.lock();
+        let before = failures.get(key).map_or(0, |backoff| backoff.failures);
+        let delay = delay(before);
+        failures.insert(key.clone(), Backoff { failures: before.saturating_add(1), until: now() + delay });
+        delay
     }
 
-    /// Begins anew; returns the key of an object that had failures.
-    fn reset(&self, namespace: Option<&str>, name: &str) -> Option<Key> {
-        let mut counts = self.0.lock();
-        if counts.is_empty() {
-            return None;
-        }
-        let key = Key::new(namespace.unwrap_or_default(), name);
-        counts.remove(&key).map(|_| key)
+    /// What is left of the backoff of an object.
+    fn remaining(&self, key: &Key) -> Option<Duration> {
+        let until = self.0.lock().get(key)?.until;
+        until.checked_duration_since(now()).filter(|left| !left.is_zero())
+    }
+
+    /// Begins anew; returns whether an object had failures.
+    fn reset(&self, key: &Key) -> bool {
+        self.0.lock().remove(key).is_some()
     }
 }
 
@@ -132,18 +147,27 @@ pub async fn run<K, R>(
     R: Future<Output = Result<Action, ReconcileError>> + Send + 'static,
 {
     queue.enqueue_all(&store);
+    let failures = Arc::new((Failures::default(), EventDeduplicator::default()));
+    let (begun, backoffs) = (queue.clone(), failures.clone());
+    let deleted = queue.clone();
     let queue =
         queue.stream().map(|key| Ok::<_, Infallible>(ObjectRef::<K>::new(&key.name).within(&key.namespace)));
     let timed = move |object: Arc<K>, context: Arc<Context>| {
         let seconds = context.metrics.reconcile_seconds.with_label_values(&[kind]);
         let started = now();
-        let workload = key_of(object.as_ref()).map(tracing::field::display);
+        let key = key_of(object.as_ref());
+        let is_urgent = key.as_ref().is_some_and(|key| begun.begin(key));
+        let postponed = key.as_ref().and_then(|key| backoffs.0.remaining(key)).filter(|_| !is_urgent);
+        let workload = key.map(tracing::field::display);
         let span = tracing::info_span!("reconcile", kind, workload);
         let reconciled = reconcile(object, context)
             .inspect_ok(move |_| seconds.observe(now().saturating_duration_since(started).as_secs_f64()))
             .instrument(span);
         // In a task of its own, so that a long computation does not delay the others.
         Box::pin(async move {
+            if let Some(left) = postponed {
+                return Err(ReconcileError::NotDue(left));
+            }
             AbortOnDropHandle::new(tokio::spawn(reconciled))
                 .await
                 .unwrap_or_else(|_| Ok(Action::requeue(RETRY_DELAY)))
@@ -151,36 +175,45 @@ pub async fn run<K, R>(
     };
     // Made before the first error, so that Prometheus sees its increase.
     let errors = context.metrics.reconcile_errors.with_label_values(&[kind]);
-    let failures = Arc::new((FailureCounts::default(), EventDeduplicator::default()));
     let counted = failures.clone();
     let retry = move |object: Arc<K>, error: &ReconcileError, context: Arc<Context>| {
         let Some(key) = key_of(object.as_ref()) else { return Action::requeue(RETRY_DELAY) };
-        let (counts, refusals) = counted.as_ref();
-        let before = counts.add(&key);
+        if let ReconcileError::NotDue(left) = error {
+            return Action::requeue(*left);
+        }
+        let (failures, refusals) = counted.as_ref();
         let longest = if error.is_urgent() { LONGEST_URGENT_RETRY } else { LONGEST_RETRY };
         let Some(message) = error.refusal() else {
-            return Action::requeue(retry::jittered_delay_after(before, RETRY_DELAY, longest));
+            let delay = |before| retry::jittered_delay_after(before, RETRY_DELAY, longest);
+            return Action::requeue(failures.add(&key, delay));
         };
         if refusals.is_due(&key, message, REPEAT_EVENT) {
             let problem = Problem::with_usual_fix(Reason::WriteRefused, message);
             context.reports.events.warning(object.as_ref(), problem.reason, problem.message());
         }
-        Action::requeue(retry::delay_after(before, RETRY_DELAY, LONGEST_REFUSED_RETRY))
+        let delay = |before| retry::delay_after(before, RETRY_DELAY, LONGEST_REFUSED_RETRY);
+        Action::requeue(failures.add(&key, delay))
     };
     let config = Config::default().concurrency(CONCURRENCY);
     applier(timed, retry, context.clone(), store, queue, config)
         .for_each(|end| {
-            let (counts, refusals) = failures.as_ref();
+            let (failures, refusals) = failures.as_ref();
+            let key = |namespace: Option<&str>, name: &str| Key::new(namespace.unwrap_or_default(), name);
             match end {
+                Ok((_, action)) if action == Action::await_change() => {}
                 Ok((object, _)) => {
-                    if let Some(key) = counts.reset(object.namespace.as_deref(), &object.name) {
+                    let key = key(object.namespace.as_deref(), &object.name);
+                    if failures.reset(&key) {
                         refusals.is_new(&key, "");
                     }
                 }
                 // Deleted since it was enqueued.
                 Err(ApplierError::ObjectNotFound(object)) => {
-                    counts.reset(object.namespace.as_deref(), &object.name);
+                    let key = key(object.namespace.as_deref(), &object.name);
+                    failures.reset(&key);
+                    deleted.begin(&key);
                 }
+                Err(ApplierError::ReconcilerFailed(ReconcileError::NotDue(_), _)) => {}
                 Err(ApplierError::ReconcilerFailed(ReconcileError::Api(error), _))
                     if is_being_deleted(&error) =>
                 {

@@ -9,7 +9,7 @@ use super::decide::Plan;
 use super::observe::{HpaState, ObservedWorkload};
 use super::scale_write::ScaleWriteResult;
 use crate::controllers::serverless_service;
-use crate::kubernetes::conditions::ConditionContent;
+use crate::kubernetes::conditions::{self, ConditionContent};
 use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::is_managed;
 use crate::pods::pod_selection::PodSelection;
@@ -34,12 +34,7 @@ pub(super) fn ready(
 ) -> ConditionContent {
     target_problem(observed, plan)
         .or_else(|| hpa_problem(observed))
-        .or_else(|| {
-            written
-                .as_ref()
-                .err()
-                .map(|error| ConditionContent::no(Reason::ScaleNotWritten, error.to_string()))
-        })
+        .or_else(|| failed_write(observed, plan, written))
         .or_else(|| service_problem(observed))
         .or_else(|| selection_problem(observed))
         .or_else(|| sidecar_problem(observed))
@@ -65,6 +60,24 @@ fn target_problem(observed: &ObservedWorkload, plan: &Plan) -> Option<ConditionC
         owner.name, observed.autoscaler.spec.scale_target_ref.kind
     );
     Some(ConditionContent::no(Reason::TargetTaken, message))
+}
+
+/// A failed write stays the problem until it succeeds or is no longer wanted: also while the path
+/// is probed anew before the next attempt.
+fn failed_write(
+    observed: &ObservedWorkload,
+    plan: &Plan,
+    written: &Result<ScaleWriteResult, ScaleError>,
+) -> Option<ConditionContent> {
+    let is_pending = match written {
+        Err(error) => return Some(ConditionContent::no(Reason::ScaleNotWritten, error.to_string())),
+        Ok(ScaleWriteResult::Conflict | ScaleWriteResult::Delayed) => true,
+        Ok(ScaleWriteResult::NotNeeded) => plan.probe,
+        Ok(ScaleWriteResult::Written(_)) => false,
+    };
+    let before = condition(conditions::of(&observed.autoscaler), READY)?;
+    let is_failed = is_pending && before.reason == Reason::ScaleNotWritten.as_str();
+    is_failed.then(|| ConditionContent::no(Reason::ScaleNotWritten, before.message.clone()))
 }
 
 fn hpa_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {

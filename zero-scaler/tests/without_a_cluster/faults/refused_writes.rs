@@ -4,11 +4,23 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::cluster::{ACTIVATOR, AUTOSCALER, Cluster, HPA, SERVERLESS_SERVICE, condition};
+use crate::harness::cluster::{
+    ACTIVATOR, AUTOSCALER, Cluster, DEPLOYMENT, HPA, SERVERLESS_SERVICE, condition,
+};
 use crate::harness::scenario::Scenario;
 
 const QUOTA: &str = "is forbidden: exceeded quota: small";
 const GROUP: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop";
+
+/// Answers of which no two are equal, as those of a webhook with the time in them.
+const TIMED: &str = "is forbidden: too early, at {request}";
+/// Attempts in a minute after the first: each two seconds and then each five, less the jitter.
+const RETRIES: usize = 26;
+
+/// Number of writes to a path.
+fn writes(scenario: &Scenario, path: &str) -> usize {
+    scenario.cluster.api.writes().iter().filter(|write| write.ends_with(path)).count()
+}
 
 /// A workload of which this object is refused, with the path of the object with the event.
 async fn refused(path: &str, reported: impl Fn(&Cluster) -> bool) -> Scenario {
@@ -64,6 +76,65 @@ async fn refused_pod_autoscaler_is_an_event_on_the_hpa_and_retried_rarely() {
     assert_eq!(scenario.cluster.events("WriteRefused").len(), 1);
     scenario.cluster.api.refuse_writes(&path, None);
     scenario.until("the PodAutoscaler", |cluster| cluster.api.get(AUTOSCALER).is_some()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_size_stays_the_status_and_is_retried_after_its_backoff() {
+    for message in [QUOTA, TIMED] {
+        let mut scenario = Scenario::new(1);
+        scenario.until_serving().await;
+        let scale = format!("{DEPLOYMENT}/scale");
+        scenario.cluster.api.refuse_writes(&scale, Some(message));
+        scenario.decide_idle();
+        let is_reported =
+            |cluster: &Cluster| condition(cluster, AUTOSCALER, "Ready").contains("ScaleNotWritten");
+        scenario.until("the condition", is_reported).await;
+        let (sizes, statuses) = (writes(&scenario, &scale), writes(&scenario, "podautoscalers/web/status"));
+        for _ in 0..600 {
+            scenario.advance(Duration::from_millis(100)).await;
+            assert!(is_reported(&scenario.cluster), "{}", condition(&scenario.cluster, AUTOSCALER, "Ready"));
+        }
+        let sizes = writes(&scenario, &scale) - sizes;
+        assert!((8..=RETRIES).contains(&sizes), "{sizes} attempts with {message}");
+        let statuses = writes(&scenario, "podautoscalers/web/status") - statuses;
+        let expected = if message == TIMED { sizes } else { 0 };
+        assert!(statuses <= expected, "{statuses} statuses for {sizes} attempts with {message}");
+        scenario.cluster.api.refuse_writes(&scale, None);
+        scenario.until_at_zero().await;
+        assert!(condition(&scenario.cluster, AUTOSCALER, "Ready").contains("Idle"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_size_leaves_the_status_when_it_is_no_longer_wanted() {
+    let mut scenario = Scenario::new(1);
+    scenario.until_serving().await;
+    scenario.cluster.api.refuse_writes(&format!("{DEPLOYMENT}/scale"), Some(QUOTA));
+    scenario.decide_idle();
+    let ready = |cluster: &Cluster| condition(cluster, AUTOSCALER, "Ready");
+    scenario.until("the condition", |cluster| ready(cluster).contains("ScaleNotWritten")).await;
+    scenario.decide(1, None);
+    scenario.until("Serving", |cluster| ready(cluster).contains("Serving")).await;
+}
+
+/// Each attempt reports another message, and the status that has it is no reason for another.
+#[tokio::test(start_paused = true)]
+async fn refusals_of_which_no_two_are_equal_are_retried_after_their_backoff() {
+    for path in [
+        format!("{GROUP}/metrics"),
+        format!("{GROUP}/serverlessservices"),
+        "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse".to_owned(),
+        "/api/v1/namespaces/shop/services".to_owned(),
+        format!("{GROUP}/podautoscalers"),
+    ] {
+        let mut scenario = Scenario::new(1);
+        scenario.cluster.api.refuse_writes(&path, Some(TIMED));
+        scenario.advance(Duration::from_secs(60)).await;
+        let before = scenario.cluster.api.writes().len();
+        scenario.advance(Duration::from_secs(60)).await;
+        let written = scenario.cluster.api.writes().split_off(before);
+        assert!(written.len() <= RETRIES, "{path}: {} writes: {written:#?}", written.len());
+    }
 }
 
 #[tokio::test(start_paused = true)]
