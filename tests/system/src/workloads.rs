@@ -5,6 +5,7 @@ pub mod deadlines;
 pub mod hpa_status;
 pub mod injection;
 pub mod limits;
+pub mod orphaned_autoscaler;
 pub mod random;
 pub mod rollout;
 pub mod scale_target;

@@ -19,6 +19,7 @@ use system_tests::traffic::load::{send_one_request, until_first_response};
 use system_tests::traffic::metric::service_metric_milli;
 use system_tests::wait;
 use system_tests::workloads::deadlines::{POD_START, TO_ZERO};
+use system_tests::workloads::orphaned_autoscaler;
 use system_tests::workloads::workload::{Sidecar, Workload, replicas, until_replicas};
 
 /// Enough for a reconcile, garbage collection and kube-proxy.
@@ -39,7 +40,7 @@ async fn hpa_that_is_applied_again_after_an_orphaning_deletion_is_followed() -> 
     until_replicas(&namespace, "readopted", |n| n == 0, TO_ZERO).await?;
     let hpas: Api<HorizontalPodAutoscaler> = namespace.api();
     let autoscalers: Api<PodAutoscaler> = namespace.api();
-    hpas.delete("readopted", &DeleteParams::orphan()).await?;
+    orphaned_autoscaler::delete_hpa(&namespace, "readopted").await?;
     wait::until("the PodAutoscaler without an owner", RECONCILED, || async {
         let orphaned = autoscalers.get("readopted").await?.metadata.owner_references.unwrap_or_default();
         // The garbage collector deletes the HPA after it has removed the reference to it.

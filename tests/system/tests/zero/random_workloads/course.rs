@@ -16,6 +16,7 @@ use system_tests::traffic::load::{self, LONGEST, Load, RunningLoad, until_first_
 use system_tests::wait;
 use system_tests::workloads::deadlines::{ROLLOUT, TO_ZERO};
 use system_tests::workloads::limits::{create_limit, create_quota};
+use system_tests::workloads::orphaned_autoscaler;
 use system_tests::workloads::random::description::{Change, Description, End, Fault, Kind, Outcome, Phase};
 use system_tests::workloads::rollout::until_rolled_out;
 use system_tests::workloads::scale_target::ScaleTargets;
@@ -299,7 +300,7 @@ impl Course {
         match self.workload.end {
             End::HpaDeleted => drop(hpas.delete(&name, &DeleteParams::default()).await?),
             End::HpaOrphaned => {
-                hpas.delete(&name, &DeleteParams::orphan()).await?;
+                orphaned_autoscaler::delete_hpa(&self.namespace, &name).await?;
                 wait::until("the PodAutoscaler without an owner", RECONCILED, || async {
                     let owners = autoscalers.get(&name).await?.metadata.owner_references;
                     Ok(owners.unwrap_or_default().is_empty().then_some(()))

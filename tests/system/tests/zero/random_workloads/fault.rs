@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use system_tests::cluster::namespace::SAMPLE_APP;
 use system_tests::wait;
 use system_tests::workloads::limits::{create_limit, create_quota, delete_limit, delete_quota};
+use system_tests::workloads::orphaned_autoscaler;
 use system_tests::workloads::random::description::Fault;
 use system_tests::workloads::random::manifests::retention;
 
@@ -137,7 +138,7 @@ impl Course {
     async fn apply_hpa_again(&self) -> Result<()> {
         let hpas: Api<HorizontalPodAutoscaler> = self.namespace.api();
         let name = &self.workload.names.hpa;
-        hpas.delete(name, &DeleteParams::orphan()).await?;
+        orphaned_autoscaler::delete_hpa(&self.namespace, name).await?;
         wait::until("the HPA to be gone", RECONCILED, || async {
             Ok(hpas.get_opt(name).await?.is_none().then_some(()))
         })
