@@ -51,8 +51,8 @@ pub(crate) struct Lengths {
     /// Minutes in which targets are learned
     #[arg(long, default_value_t = 15)]
     pub(crate) learning_minutes: u64,
-    /// Seconds of each fault; the API server is gone for two minutes, and kills take three times as
-    /// long
+    /// Seconds of each fault; the API server is gone for two minutes, a replica is cut off for at
+    /// most three, and kills take three times as long
     #[arg(long, default_value_t = 300)]
     pub(crate) fault_seconds: u64,
     /// Inject only these faults
@@ -74,6 +74,10 @@ pub(crate) enum FaultKind {
     ApiServer,
     /// Parts are cut off from each other
     Partitions,
+    /// One replica of each part is cut off from all other parts for three minutes
+    Isolation,
+    /// Each leader is stopped for 20 seconds
+    Stops,
     /// A process is killed every 20 seconds
     Kills,
 }

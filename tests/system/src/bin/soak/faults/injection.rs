@@ -13,10 +13,11 @@ use system_tests::cluster::container_process;
 use system_tests::cluster::installation::{self, COMPONENTS};
 use system_tests::cluster::namespace::{TestNamespace, is_ready};
 use system_tests::timeline::now_ms;
+use system_tests::wait;
 use tokio::time::{Instant, sleep};
 
 use super::kills::{self, ACTIVATOR, Kill, VICTIMS};
-use super::load::{Cycles, FailedRequest};
+use super::load::{Cycles, FailedRequest, SESSIONS};
 use super::network::{self, NetworkFault};
 use super::{clock, disk};
 use crate::args::FaultKind;
@@ -32,11 +33,16 @@ const DELAY: Duration = Duration::from_millis(200);
 const WITHOUT_API_SERVER: Duration = Duration::from_secs(120);
 /// A pod that is ready for so long is in the caches of all parts.
 const IN_CACHES: Duration = Duration::from_secs(3);
+/// How long one replica is cut off from all other parts, at most.
+const ISOLATED: Duration = Duration::from_secs(180);
+/// How long a leader is stopped: longer than its Lease lasts.
+const STOPPED: Duration = Duration::from_secs(20);
 /// Seconds by which a clock is stepped: more than a Lease, a window or a token's renewal.
 const CLOCK_STEP: i32 = 3600;
 /// Time for all components to become available.
 const UP: Duration = Duration::from_secs(120);
 const ADAPTER: &str = "metrics-adapter";
+const ZERO_SCALER: &str = "zero-scaler";
 
 #[derive(Debug)]
 pub(super) struct EndedFault {
@@ -99,6 +105,8 @@ impl<'a> Injection<'a> {
             FaultKind::ApiServer => self.end_api_server().await,
             FaultKind::Clocks => self.step_clocks().await,
             FaultKind::Disk => self.fill_disks().await,
+            FaultKind::Isolation => self.isolate().await,
+            FaultKind::Stops => self.stop_leaders().await,
             FaultKind::Kills => self.kill_in_turn().await,
         }
     }
@@ -169,6 +177,47 @@ impl<'a> Injection<'a> {
         sleep(self.phase).await;
         drop(disks);
         self.rest(FaultKind::Disk, "disks of activators full".to_owned(), BTreeSet::new()).await;
+        Ok(())
+    }
+
+    /// Cuts one replica of each part off from all other pods of the installation. Its connections
+    /// to clients and to workloads' pods stay, with the sessions that began before and end after.
+    async fn isolate(&mut self) -> Result<()> {
+        for part in COMPONENTS {
+            let mut others = Vec::new();
+            for other in COMPONENTS {
+                others.extend(self.ips(other).await?);
+            }
+            let replica = self.ips(part).await?.pop().with_context(|| format!("no {part} is ready"))?;
+            others.retain(|ip| *ip != replica);
+            let isolated = self.phase.min(ISOLATED);
+            let sessions = self.cycles.start_sessions(isolated + 2 * REST)?;
+            wait::until("a pod of the sessions", UP, || async {
+                Ok(self.with_pods().await?.contains(SESSIONS).then_some(()))
+            })
+            .await?;
+            sleep(IN_CACHES).await;
+            let fault = network::partition(&[replica], &others)?;
+            sleep(isolated).await;
+            fault.end()?;
+            self.cycles.finish_sessions(sessions).await?;
+            let name = format!("one {part} partitioned from all other parts");
+            self.rest(FaultKind::Isolation, name, BTreeSet::new()).await;
+        }
+        Ok(())
+    }
+
+    /// A leader that is stopped leads again, by its own clock, until it reads the Lease.
+    async fn stop_leaders(&mut self) -> Result<()> {
+        for part in [ZERO_SCALER, ADAPTER] {
+            let leader = installation::leader(self.client, part).await?;
+            let process = container_process::find(&leader, Some(part))?;
+            container_process::signal(process, "STOP")?;
+            sleep(STOPPED).await;
+            container_process::signal(process, "CONT")?;
+            println!("  {part} {leader} was stopped for {STOPPED:?}");
+            self.rest(FaultKind::Stops, format!("leader of {part} stopped"), BTreeSet::new()).await;
+        }
         Ok(())
     }
 

@@ -1,5 +1,5 @@
 //! Workloads that sleep and wake: each has requests for some seconds, then none until it is at
-//! zero.
+//! zero. Another one has sessions: requests that last as long as a fault, through activators.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use system_tests::cluster::namespace::{CLIENT_POD, TestNamespace};
-use system_tests::traffic::load::{self, Load, Response};
-use system_tests::workloads::workload::Workload;
+use system_tests::traffic::load::{self, Load, Response, RunningLoad};
+use system_tests::workloads::workload::{Sidecar, Workload};
 use tokio::task::JoinSet;
 
 /// Requests a second of a workload while it has some.
@@ -22,6 +22,10 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// node that is slow to start pods, held requests would also add pods, which start even later.
 const PODS: i32 = 1;
 const UP: Duration = Duration::from_secs(120);
+/// Its pods have no sidecar, so activators are in the path of all requests.
+pub(super) const SESSIONS: &str = "sessions";
+/// Sessions at a time. Nodes choose activators at random, and each should have one.
+const PARALLEL_SESSIONS: u32 = 8;
 
 /// A request without a 200.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +45,8 @@ pub(super) struct Counts {
 pub(super) struct Cycles {
     pub(super) names: Vec<String>,
     pub(super) counts: Arc<Counts>,
+    client: IpAddr,
+    sessions_url: String,
     stop: Arc<AtomicBool>,
     tasks: JoinSet<Result<()>>,
 }
@@ -85,17 +91,24 @@ impl Cycles {
     /// # Errors
     /// When the API refuses a workload.
     pub(super) async fn start(namespace: &TestNamespace, workloads: usize) -> Result<Self> {
-        let mut this =
-            Self { names: Vec::new(), counts: Arc::default(), stop: Arc::default(), tasks: JoinSet::new() };
         let client = namespace.api::<Pod>().get(CLIENT_POD).await?;
         let client = client.status.and_then(|status| status.pod_ip).context("the client has no address")?;
+        let sessions = Workload { sidecar: Sidecar::None, max_replicas: PODS, ..Workload::new(SESSIONS) };
+        let mut this = Self {
+            names: vec![sessions.name.clone()],
+            counts: Arc::default(),
+            client: client.parse()?,
+            sessions_url: load::create_at_zero(&sessions, namespace, UP).await?,
+            stop: Arc::default(),
+            tasks: JoinSet::new(),
+        };
         for number in 0..workloads {
             let workload = Workload { max_replicas: PODS, ..Workload::new(&format!("cycler-{number}")) };
             let url = load::create_at_zero(&workload, namespace, UP).await?;
             let cycler = Cycler {
                 load: Load::rate(&url, RATE, LOAD),
                 workload: workload.name.clone(),
-                client: client.parse()?,
+                client: this.client,
                 counts: this.counts.clone(),
                 stop: this.stop.clone(),
             };
@@ -104,6 +117,25 @@ impl Cycles {
             this.names.push(workload.name);
         }
         Ok(this)
+    }
+
+    /// Starts sessions that last so long.
+    ///
+    /// # Errors
+    /// When the node cannot send the request to the client pod.
+    pub(super) fn start_sessions(&self, last: Duration) -> Result<RunningLoad> {
+        let second = Duration::from_secs(1);
+        let load = Load::concurrency(&self.sessions_url, PARALLEL_SESSIONS, last, second);
+        Load { timeout: last + UP, ..load }.start_from_node(self.client)
+    }
+
+    /// Waits for the end of sessions, and counts them.
+    ///
+    /// # Errors
+    /// When the client pod failed.
+    pub(super) async fn finish_sessions(&self, sessions: RunningLoad) -> Result<()> {
+        sessions.finish().await?.into_iter().for_each(|response| self.counts.add(SESSIONS, response));
+        Ok(())
     }
 
     /// Ends the load, and waits for its last requests.
