@@ -27,4 +27,3 @@ pub use scale::{
     ObjectScale, ObservedReplicas, ScaleFromZeroResult, ScaleSubresource, scale_from_zero, write_scale,
 };
 pub use unix_time::unix_time;
-pub use watch_backoff::WatchBackoff;

@@ -131,6 +131,18 @@ async fn retries_after_api_server_outage() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn first_wake_is_within_5_seconds_after_api_server_shed_load() {
+    for status in [429, 503, 504] {
+        let fixture = Fixture::start(0);
+        fixture.api.set_outage(Some(Outage::Shedding(status)));
+        fixture.at(122).await;
+        assert!(fixture.count("failed") > 0.0);
+        fixture.api.set_outage(None);
+        assert_eq!(fixture.at(127).await.size(), 1, "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_one_of_two_concurrent_writes_succeeds() {
     let (fixture, stranded) = (Fixture::start(0), web());
     let resources = ApiResources::new(fixture.api.client());

@@ -27,8 +27,8 @@ use tokio::time::{Instant, sleep, timeout};
 const KEPT_FOR: Duration = Duration::from_secs(10);
 /// Time for the API server to answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Delay after a failed write.
-const RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Delay after a failed write, before the next second.
+const RETRY_DELAY: Duration = Duration::from_secs(3);
 /// Our name in managed fields.
 const FIELD_MANAGER: &str = "activator";
 
@@ -220,6 +220,17 @@ mod tests {
         assert_eq!(publishing.api.get(LEASE), None);
         publishing.after(600).await;
         assert_eq!(publishing.api.requests().len(), 1, "without a fault no more is sent");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn list_is_published_within_5_seconds_after_api_server_shed_load() {
+        for status in [429, 503, 504] {
+            let publishing = Publishing::start(FakeApi::default(), false, &["web"]);
+            publishing.api.set_outage(Some(Outage::Shedding(status)));
+            assert_eq!(publishing.after(PUBLISH_AFTER.as_secs() + 92).await, None);
+            publishing.api.set_outage(None);
+            assert_eq!(publishing.after(5).await.as_deref(), Some("shop/web"), "{status}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, Client};
 
-use super::watch_backoff::WatchBackoff;
+use super::watch_backoff::retried;
 
 /// Both ConfigMaps, as they are now.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,8 +56,8 @@ pub fn watch_settings(
     accepted: &str,
 ) -> impl Stream<Item = Result<ObservedSettings, watcher::Error>> + Send + use<> {
     let maps = || Api::<ConfigMap>::namespaced(client.clone(), namespace);
-    let submitted = watch_object(maps(), submitted).backoff(WatchBackoff::default());
-    let accepted = watch_object(maps(), accepted).backoff(WatchBackoff::default());
+    let submitted = retried(watch_object(maps(), submitted));
+    let accepted = retried(watch_object(maps(), accepted));
     let changes = stream::select(
         submitted.map(|map| map.map(Change::Submitted)).boxed(),
         accepted.map(|map| map.map(Change::Accepted)).boxed(),

@@ -19,14 +19,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use futures::{Stream, StreamExt};
+use kube::runtime::watcher as watch;
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Resource};
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 use serde::de::DeserializeOwned;
 
 use super::decoded::{Decoded, UndecodableObject};
-use super::watch_backoff::WatchBackoff;
+use super::watch_backoff::retried;
 use crate::metrics::metric_name;
 
 /// Bound of the objects of one watch that are logged. Further ones are only counted.
@@ -59,7 +59,7 @@ pub fn watch_objects<K>(
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    watch(api, config).backoff(WatchBackoff::default()).inspect(move |event| {
+    retried(watch(api, config)).inspect(move |event| {
         if let Ok(event) = event {
             errors.observe(event);
         }
@@ -156,7 +156,7 @@ fn name_of<K: Resource + Clone>(object: &Decoded<K>) -> ObjectName {
 mod tests {
     use std::time::Duration;
 
-    use fake_api::FakeApi;
+    use fake_api::{FakeApi, Outage};
     use futures::pin_mut;
     use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
     use serde_json::json;
@@ -224,6 +224,32 @@ mod tests {
         assert_eq!(errors.of(KIND).counter.get(), 2);
         put(&api, "bad", 9);
         assert_eq!(next().await, "applied bad 9");
+    }
+
+    /// Of each watch of each part: all are made here.
+    #[tokio::test(start_paused = true)]
+    async fn first_list_is_within_5_seconds_after_api_server_shed_load() {
+        for status in [429, 503, 504] {
+            let (api, errors) =
+                (FakeApi::default(), DecodeErrors::register(&Registry::new(), "test").unwrap());
+            let hpas = Api::<Decoded<HorizontalPodAutoscaler>>::all(api.client());
+            let events = watch_objects(hpas, watcher::Config::default(), errors.of(KIND));
+            pin_mut!(events);
+            while !matches!(events.next().await, Some(Ok(Event::InitDone))) {}
+            api.set_outage(Some(Outage::Shedding(status)));
+            put(&api, "new", 5);
+            api.break_watches(true);
+            let shedding = async {
+                loop {
+                    let event = events.next().await.unwrap();
+                    assert!(event.is_err(), "{status}");
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(90), shedding).await.unwrap_err();
+            api.set_outage(None);
+            let listed = async { while !matches!(events.next().await, Some(Ok(Event::InitDone))) {} };
+            tokio::time::timeout(Duration::from_secs(5), listed).await.expect("a list");
+        }
     }
 
     #[test]

@@ -28,17 +28,29 @@ async fn applies_changes_after_api_outage_and_keeps_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_write_is_within_5_seconds_after_api_server_shed_load() {
+async fn first_lists_and_write_are_within_5_seconds_after_api_server_shed_load() {
     for status in [429, 503, 504] {
         let mut scenario = Scenario::new(1);
         scenario.until_serving().await;
         scenario.cluster.api.set_outage(Some(Outage::Shedding(status)));
+        scenario.cluster.api.break_watches(true);
         scenario.decide_panic(3, 10.0);
         scenario.advance(Duration::from_secs(90)).await;
         assert_eq!(scenario.cluster.size(), 1);
         scenario.cluster.api.set_outage(None);
+        let before = scenario.cluster.api.requests().len();
         scenario.advance(Duration::from_secs(5)).await;
         assert_eq!(scenario.cluster.size(), 3, "{status}");
+        let requests = scenario.cluster.api.requests_since(before);
+        for kind in [
+            "horizontalpodautoscalers",
+            "podautoscalers",
+            "serverlessservices",
+            "deployments",
+            "endpointslices",
+        ] {
+            assert!(requests.iter().any(|request| request.ends_with(kind)), "{status}: no list of {kind}");
+        }
     }
 }
 
