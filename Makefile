@@ -206,7 +206,7 @@ test-loom: ## Run the types that threads of the proxies share in every order of 
 .PHONY: nemesis
 nemesis: export SEEDS ?= 10000
 nemesis: ## Run the control loop through faults drawn by SEEDS (10000) seeds, or by one of SEED
-	$(LINTING_CARGO) test --release --locked --package nemesis --test seeds -- --nocapture --include-ignored
+	$(LINTING_CARGO) test --release --locked --package nemesis --test seeds no_seed -- --nocapture
 
 # The fuzz tests run side by side: those of the proxies wait most of the time. More tests at a time would get fewer inputs each.
 .PHONY: fuzz
