@@ -6,7 +6,16 @@ use std::path::{Path, PathBuf};
 use crate::block::{Block, blocks};
 
 /// Documents at the top of the repository. The others are in the folder `docs`.
-const TOP: [&str; 5] = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"];
+const TOP: [&str; 8] = [
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CODE_OF_CONDUCT.md",
+    "CONTRIBUTING.md",
+    "MAINTAINERS.md",
+    "README.md",
+    "ROADMAP.md",
+    "SECURITY.md",
+];
 
 /// A Markdown file that users read.
 #[derive(Clone, Debug)]
