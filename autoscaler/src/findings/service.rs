@@ -132,8 +132,8 @@ fn is_tcp(port: &ServicePort) -> bool {
 pub fn other_targets(ports: &[i32], is_managed: bool) -> Problem {
     if is_managed {
         let problem = format!(
-            "a Service without selector routes all of its ports to the sidecar, and ports {ports:?} have another \
-             targetPort"
+            "a Service without selector routes all of its ports to the sidecar, which forwards to the app's port \
+             alone, and ports {ports:?} have another targetPort"
         );
         return Problem::with_usual_fix(Reason::TargetPortIgnored, problem);
     }

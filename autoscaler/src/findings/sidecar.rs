@@ -4,17 +4,21 @@
 //! this. The Service and the HPA configure the same settings; the zero-scaler compares them.
 
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::reasons::Reason;
 use super::{Problem, SidecarConflict};
 use crate::Protocol;
 use crate::api::{sidecar, sidecar_ports_of_template};
-use crate::contract::{CONTAINER_CONCURRENCY, INJECT_LABEL, NO_WAKE, PROTOCOL};
+use crate::contract::{APP_PORT, CONTAINER_CONCURRENCY, INJECT_LABEL, NO_WAKE, PROTOCOL, QUEUE_PROXY};
 use crate::settings::{NoWakeRules, SidecarMode};
 
 /// Environment variables of a sidecar that the template contains.
 const PROTOCOL_VARIABLE: &str = "QUEUE_PROXY_PROTOCOL";
 const CONCURRENCY_VARIABLE: &str = "QUEUE_PROXY_CONTAINER_CONCURRENCY";
+const APP_PORT_VARIABLE: &str = "QUEUE_PROXY_APP_PORT";
+/// The app's port where a template states none.
+const DEFAULT_APP_PORT: i32 = 8080;
 const NO_WAKE_VARIABLE: &str = "QUEUE_PROXY_NO_WAKE";
 
 /// The sidecar of a pod template.
@@ -83,6 +87,18 @@ pub fn sidecar_of(template: &PodTemplateSpec) -> Sidecar {
         }
         _ => Sidecar::Invalid,
     }
+}
+
+/// The target ports that name the port to which the sidecar forwards: by its number, or by a name.
+pub fn app_targets(template: &PodTemplateSpec) -> Vec<IntOrString> {
+    let containers = template.spec.iter().flat_map(|spec| &spec.containers);
+    let apps = containers.filter(|container| container.name != QUEUE_PROXY);
+    let declared = || Some(apps.clone().next()?.ports.as_ref()?.first()?.container_port);
+    let stated = setting(template, APP_PORT_VARIABLE, APP_PORT).and_then(|text| text.parse().ok());
+    let number = stated.or_else(declared).unwrap_or(DEFAULT_APP_PORT);
+    let ports = apps.clone().flat_map(|app| app.ports.iter().flatten());
+    let names = ports.filter(|port| port.container_port == number).filter_map(|port| port.name.clone());
+    names.map(IntOrString::String).chain([IntOrString::Int(number)]).collect()
 }
 
 /// Whether pods of this template get a sidecar, or have one.
@@ -160,6 +176,24 @@ mod tests {
         assert_eq!(read(&json!({}), &sidecar(tcp)), configured(Protocol::Tcp, 3));
         // Annotations configure an injected sidecar, and a second one is not injected.
         assert_eq!(read(&json!({PROTOCOL: "tcp"}), &sidecar(json!([]))), configured(Protocol::Http, 0));
+    }
+
+    #[test]
+    fn app_is_targeted_by_the_port_that_the_sidecar_forwards_to() {
+        let of = |annotations: Value, containers: Value| {
+            let template =
+                json!({"metadata": {"annotations": annotations}, "spec": {"containers": containers}});
+            serde_json::to_value(app_targets(&serde_json::from_value(template).unwrap())).unwrap()
+        };
+        let ports =
+            json!([{"containerPort": 8080, "name": "web"}, {"containerPort": 9000, "name": "metrics"}]);
+        let app = json!([{"name": "app", "ports": ports}]);
+        assert_eq!(of(json!({}), app.clone()), json!(["web", 8080]), "the first one");
+        assert_eq!(of(json!({APP_PORT: "9000"}), app.clone()), json!(["metrics", 9000]));
+        assert_eq!(of(json!({}), json!([{"name": "app"}])), json!([8080]));
+        let env = json!([{"name": APP_PORT_VARIABLE, "value": "9000"}]);
+        let written = json!([{"name": QUEUE_PROXY, "env": env, "ports": [{"containerPort": 8012}]}, app[0]]);
+        assert_eq!(of(json!({}), written), json!(["metrics", 9000]));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod examples;
 mod front_doors;
 mod healthy;
 mod hpa;

@@ -8,11 +8,12 @@ pub mod scale;
 
 use autoscaler::findings::Problem;
 use autoscaler::findings::annotations::{AnnotatedObject, without_effect};
-use autoscaler::findings::sidecar::{Sidecar, sidecar_of};
+use autoscaler::findings::sidecar::{Sidecar, app_targets, sidecar_of};
 use autoscaler::findings::wake::NextPods;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, StatefulSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use self::footprint::PodFootprint;
 use self::scale::{Scale, Writer};
@@ -25,6 +26,8 @@ pub struct CachedTarget {
     pub scale: Scale,
     /// The sidecar in the pod template.
     pub sidecar: Sidecar,
+    /// The target ports of a Service that name the port to which this sidecar forwards.
+    pub app_targets: Vec<IntOrString>,
     /// What one pod takes.
     pub footprint: PodFootprint,
     /// Why the API server refuses its pods. Only Deployments report that.
@@ -69,7 +72,8 @@ impl CachedTarget {
         };
         let (sidecar, footprint) = (sidecar_of(template), PodFootprint::of(template));
         let annotations = annotations_without_effect(meta, template);
-        Some(Self { scale, sidecar, footprint, refused_pods: None, next_pods, annotations })
+        let app_targets = app_targets(template);
+        Some(Self { scale, sidecar, app_targets, footprint, refused_pods: None, next_pods, annotations })
     }
 }
 

@@ -67,7 +67,7 @@ pub fn accept<'a>(
             let mut advice = parsed.problems;
             advice.extend(without_effect(hpa.annotations().keys(), AnnotatedObject::Hpa));
             if spec.scaler == Scaler::Hpa {
-                advice.extend(behavior_advice(&hpa.spec, spec.scale_to_zero));
+                advice.extend(behavior_advice(hpa, spec.scale_to_zero));
             }
             let (_, errors) = spec.settings(config, &annotations);
             let ignored = |error| Problem::new(Reason::BadSetting, format!("{error}; it is ignored"), "");

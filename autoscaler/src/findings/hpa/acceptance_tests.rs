@@ -114,14 +114,31 @@ fn reports_reason_of_each_problem() {
         reason(with("/metadata/annotations", json!({"autoscaling.rouse.dev/window": "1s"}))),
         "BadSetting"
     );
-    assert_eq!(reason(with("/spec/behavior", Value::Null)), "BehaviorMissing");
-    assert_eq!(reason(with("/spec/behavior", json!({"scaleUp": {"tolerance": "0"}}))), "ToleranceNotZero");
     let first = hpa()["spec"]["metrics"][1].clone();
     assert_eq!(reason(with("/spec/metrics", json!([first, first]))), "MultipleMetrics");
     let unknown = json!({"autoscaling.rouse.dev/stable-window": "6s"});
     assert_eq!(reason(with("/metadata/annotations", unknown)), "UnknownAnnotation");
     let misplaced = json!({"autoscaling.rouse.dev/app-port": "80"});
     assert_eq!(reason(with("/metadata/annotations", misplaced)), "MisplacedAnnotation");
+}
+
+#[test]
+fn names_defaults_of_the_hpa_from_the_size_on_at_which_they_matter() {
+    let without_tolerance = json!({"scaleUp": {"tolerance": "0"}});
+    for (behavior, expected) in [(Value::Null, "BehaviorMissing"), (without_tolerance, "ToleranceNotZero")] {
+        let reason = |least: i32, current: Value, desired: i32| {
+            let mut hpa = with("/spec/behavior", behavior.clone());
+            hpa["spec"]["minReplicas"] = json!(least);
+            hpa["status"] = json!({"currentReplicas": current, "desiredReplicas": desired});
+            reason(hpa)
+        };
+        assert_eq!(reason(1, Value::Null, 0), "", "a new HPA");
+        assert_eq!(reason(1, json!(9), 9), "");
+        for (least, current, desired) in [(1, 10, 9), (1, 9, 10), (10, 0, 0)] {
+            assert_eq!(reason(least, json!(current), desired), expected, "{least} {current} {desired}");
+        }
+    }
+    assert_eq!(reason(with("/spec/behavior", Value::Null)), "", "without a status");
 }
 
 #[test]

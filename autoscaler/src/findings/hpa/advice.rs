@@ -1,16 +1,31 @@
 //! Advice on the `behavior` of an HPA that is accepted but scales late or not at all. Pure.
 
-use k8s_openapi::api::autoscaling::v2::{HPAScalingRules, HorizontalPodAutoscalerSpec};
+use k8s_openapi::api::autoscaling::v2::{
+    HPAScalingRules, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec,
+};
 
 use crate::contract::quantity::parse_milli;
 use crate::findings::Problem;
 use crate::findings::reasons::Reason;
 
+/// Pods from which on the HPA's defaults matter. A tolerance of 10 % keeps no whole pod of fewer,
+/// and what it adds to the load of each is within the target utilization; five minutes before a
+/// scale-down cost little more than a stable window.
+const DEFAULTS_MATTER_FROM: i32 = 10;
+
 /// All advice on the behavior of an HPA whose workload may go to zero or not, the most important
 /// first.
-pub(super) fn behavior_advice(spec: &HorizontalPodAutoscalerSpec, scale_to_zero: bool) -> Vec<Problem> {
+pub(super) fn behavior_advice(hpa: &HorizontalPodAutoscaler, scale_to_zero: bool) -> Vec<Problem> {
+    let spec = &hpa.spec;
     let disabled = disabled_direction(spec, scale_to_zero);
-    only_percent_policies(spec).into_iter().chain(disabled).chain(delays(spec)).collect()
+    let delays = delays(spec).filter(|_| size(hpa) >= DEFAULTS_MATTER_FROM);
+    only_percent_policies(spec).into_iter().chain(disabled).chain(delays).collect()
+}
+
+/// The largest size that the HPA has at present, wants, or never leaves.
+fn size(hpa: &HorizontalPodAutoscaler) -> i32 {
+    let seen = hpa.status.as_ref().map(|it| it.desired_replicas.max(it.current_replicas.unwrap_or(0)));
+    seen.unwrap_or(0).max(hpa.spec.min_replicas.unwrap_or(1))
 }
 
 /// Down matters for zero alone: the HPA has to reach minReplicas first.

@@ -141,8 +141,9 @@ reasons! {
         "A port of the Service leads past the sidecar: its requests are not counted, and refused at zero.",
         "set targetPort: queue-proxy on that port";
     TargetPortIgnored: "ServerlessService/Ready, PodAutoscaler/Degraded, event on PodAutoscaler",
-        "A Service without selector leads all of its ports to the sidecar, whatever their targetPort.",
-        "set targetPort to queue-proxy, or move the port to a Service with a selector";
+        "A Service without selector leads all of its ports to the sidecar, which forwards to the app's port \
+         alone: a port with another targetPort leads there, too.",
+        "set targetPort to queue-proxy or to the app's port, or move the port to a Service with a selector";
     ServiceHasSelector: "ServerlessService/Ready",
         "The pods have no sidecar, and the Service selects them, so requests bypass the activators: nothing \
          counts them. The workload stays above zero.",
@@ -295,10 +296,10 @@ reasons! {
         "With minReplicas: 0, Percent policies alone never leave zero.",
         "add a policy of type Pods, or use minReplicas: 1 and scale-to-zero";
     BehaviorMissing: "PodAutoscaler/HPAAccepted, event on HPA",
-        "Without spec.behavior the HPA waits 5 minutes before it scales down.",
+        "Without spec.behavior the HPA waits 5 minutes before it scales down. It is reported from 10 pods on.",
         "set behavior as in the example of getting-started.md";
     ToleranceNotZero: "PodAutoscaler/HPAAccepted, event on HPA",
-        "The HPA ignores changes within its tolerance.",
+        "The HPA ignores changes within its tolerance. It is reported from 10 pods on.",
         "set tolerance: \"0\" (Kubernetes 1.35 and later)";
     ScalingDisabled: "PodAutoscaler/HPAAccepted, event on HPA",
         "A direction of behavior has selectPolicy: Disabled.", "remove that selectPolicy";

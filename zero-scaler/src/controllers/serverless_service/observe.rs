@@ -55,8 +55,9 @@ pub(super) struct ObservedService {
     pub(super) activators_leaving: bool,
     /// Why no pod starts.
     pub(super) start_failure: Option<StartFailure>,
-    /// Service ports with a target other than the sidecar. Attached, they lead past it; managed,
-    /// they lead to it all the same.
+    /// Service ports with a target that is neither the sidecar nor the app behind it. Attached, they
+    /// lead past the sidecar, as a port with the app as target does; managed, they lead to it all
+    /// the same.
     pub(super) other_targets: Vec<i32>,
     /// A target port that a ready pod without sidecar does not have.
     pub(super) missing_port: Option<MissingPort>,
@@ -132,7 +133,11 @@ pub(super) fn observe(
             .failure(key, sks.status.as_ref().and_then(|s| s.start_failure.as_ref())),
         activators: context.routing.activators.ready(),
         activators_leaving: context.routing.activators.are_leaving(),
-        other_targets: if with_sidecar { other_targets(&service) } else { Vec::new() },
+        other_targets: if with_sidecar {
+            other_targets(&service, &app_targets(key, context))
+        } else {
+            Vec::new()
+        },
         missing_port,
         service,
         now: context.clock.now(),
@@ -269,14 +274,24 @@ fn missing_port(service: &Service, pods: &[PodEndpoint]) -> Option<MissingPort> 
     })
 }
 
-/// Ports with another target than the sidecar. Kubernetes defaults targetPort to the port, so the
-/// only port of a managed Service may have that default.
-fn other_targets(service: &Service) -> Vec<i32> {
-    let lone = is_managed(service) && tcp_ports(service).count() == 1;
-    let filled_in = |port: &ServicePort| {
-        port.target_port.as_ref().is_none_or(|target| *target == IntOrString::Int(port.port))
-    };
+/// Ports with another target than the sidecar, or than the app that a managed port reaches by way of
+/// the sidecar. Kubernetes defaults targetPort to the port, so the only port of a managed Service
+/// may have that default.
+fn other_targets(service: &Service, app_targets: &[IntOrString]) -> Vec<i32> {
+    let managed = is_managed(service);
+    let lone = managed && tcp_ports(service).count() == 1;
+    let own = |port: &ServicePort| IntOrString::Int(port.port);
+    let filled_in = |port: &ServicePort| port.target_port.as_ref().is_none_or(|target| *target == own(port));
+    let is_app =
+        |port: &ServicePort| managed && app_targets.contains(port.target_port.as_ref().unwrap_or(&own(port)));
     let others = tcp_ports(service)
-        .filter(|port| !(targets_sidecar(port, QUEUE_PROXY_PORT) || lone && filled_in(port)));
+        .filter(|port| !(targets_sidecar(port, QUEUE_PROXY_PORT) || is_app(port) || lone && filled_in(port)));
     others.map(|port| port.port).collect()
+}
+
+/// None where the kind of the target is not watched.
+fn app_targets(key: &Key, context: &Context) -> Vec<IntOrString> {
+    let target = context.cache.autoscaler(key).map(|it| it.spec.scale_target_ref.clone());
+    let watched = target.and_then(|target| context.scaling.scales.watched(&key.namespace, &target));
+    watched.map(|target| target.app_targets.clone()).unwrap_or_default()
 }

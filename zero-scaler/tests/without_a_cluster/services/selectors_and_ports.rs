@@ -95,6 +95,25 @@ async fn reports_target_port_that_a_managed_service_ignores() {
     scenario.until("the condition to clear", |c| condition(c, AUTOSCALER, "Degraded").is_empty()).await;
 }
 
+/// The target is reached, by way of the sidecar.
+#[tokio::test(start_paused = true)]
+async fn app_as_target_of_a_managed_port_is_no_problem() {
+    let mut scenario = Scenario::new(1);
+    let port = |name: &str, port: u16, target: Value| json!({"name": name, "port": port, "protocol": "TCP", "targetPort": target});
+    scenario.cluster.edit(DEPLOYMENT, |deployment| {
+        let ports =
+            json!([{"containerPort": 3000, "name": "web"}, {"containerPort": 9100, "name": "metrics"}]);
+        deployment["spec"]["template"]["spec"]["containers"] = json!([{"name": "app", "ports": ports}]);
+    });
+    set_ports(&scenario.cluster, json!([port("number", 80, json!(3000)), port("name", 81, json!("web"))]));
+    scenario.until_serving().await;
+    scenario.advance(MINUTE).await;
+    assert_eq!(condition(&scenario.cluster, AUTOSCALER, "Degraded"), "");
+    set_ports(&scenario.cluster, json!([port("number", 80, json!("metrics"))]));
+    let is_reported = |c: &Cluster| condition(c, AUTOSCALER, "Degraded").contains("TargetPortIgnored");
+    scenario.until("the report of a port that leads elsewhere", is_reported).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn keeps_pod_when_service_rules_exclude_activators() {
     for (attach, field, rule, none, reason) in [
