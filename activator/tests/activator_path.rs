@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use activator::args::Limits;
+use activator::workloads::Workload;
 use activator::workloads::no_wake::NoWake;
 use autoscaler::contract::{PROBE_ACTIVATOR, PROBE_HEADER, WORKLOAD_HEADER};
 use autoscaler::settings::NoWakeResponse;
@@ -151,6 +152,28 @@ async fn paused_workload_rejects_requests_and_does_not_poke() {
     harness.adapt(|_| {}).await;
     let answer = within("rejection of the held request", request).await.unwrap();
     assert_eq!(answer.problem()["reason"], "Paused");
+}
+
+#[tokio::test]
+async fn response_of_a_paused_workload_names_the_end_of_the_pause() {
+    let in_an_hour = component_base::clock::unix_millis() + 3_600_000;
+    let pause = |until| {
+        move |workload: &mut Workload| {
+            workload.paused = true;
+            workload.paused_until = Some(until);
+        }
+    };
+    let harness = Harness::with(support::LIMITS, pause(in_an_hour)).await;
+    let answer = within("answer", harness.get("/")).await.unwrap();
+    assert_eq!((answer.status(), &answer.problem()["reason"]), (503, &"Paused".into()));
+    let seconds: u64 = answer.header("retry-after").parse().unwrap();
+    assert!((3500..=3600).contains(&seconds), "{seconds}");
+    let detail = answer.problem()["detail"].to_string();
+    assert!(detail.contains(" until 20"), "{detail}");
+
+    // Behind its end requests are held, although no zero-scaler has written that it ended.
+    harness.adapt(pause(1)).await;
+    within("a held request", eventually_held(&harness)).await;
 }
 
 /// A held request; repeats requests that were rejected while the workload was still paused.

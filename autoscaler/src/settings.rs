@@ -31,7 +31,7 @@ pub use groups::pods::PodSettings;
 #[cfg(feature = "api")]
 pub(crate) use groups::pods::{SELECTOR, SIDECAR};
 #[cfg(feature = "api")]
-pub(crate) use groups::scale::SCHEDULE;
+pub(crate) use groups::scale::{PAUSED, SCHEDULE};
 pub use groups::scale::{ScaleLimits, ScaleSettings};
 pub(crate) use groups::target::LEAST_TARGET;
 pub use groups::target::TargetSettings;
@@ -51,6 +51,7 @@ pub use values::latency_objective::LatencyObjective;
 pub use values::learn_target::LearnTarget;
 pub use values::no_wake::{NoWakeRules, ParseNoWakeError};
 pub use values::no_wake_response::NoWakeResponse;
+pub use values::pause::Pause;
 pub use values::reachability::Reachability;
 pub use values::schedule::{Schedule, ScheduleChange, ScheduledMinimum};
 pub use values::sidecar_mode::SidecarMode;

@@ -48,6 +48,8 @@ pub async fn execute(
         Command::Init(args) => init::run(args, session, format, out).await?,
         Command::Wake(args) => size::wake(args, session, format, out).await?,
         Command::Sleep(args) => size::sleep(args, session, now(), format, out).await?,
+        Command::Pause(args) => size::pause(args, session, now(), format, out).await?,
+        Command::Resume(args) => size::resume(args, session, format, out).await?,
         Command::Top => top::run(session, format, out).await?,
         Command::Record(args) => record::run(args, session, out).await?,
         Command::Shadow(args) => shadow::run(args, session, format, out).await?,

@@ -84,6 +84,10 @@ pub enum Command {
     Wake(WorkloadArgs),
     /// Scale an idle workload to zero now, if no request can be lost.
     Sleep(WorkloadArgs),
+    /// Keep a workload at its size, also at zero: no request, schedule or HPA changes it.
+    Pause(PauseArgs),
+    /// End the pause of a workload.
+    Resume(WorkloadArgs),
     /// Record the load of a live workload, in the format that simulate replays.
     Record(RecordArgs),
     /// Compare what Rouse would have decided on a load with the present pods; changes nothing.
@@ -118,6 +122,19 @@ pub struct UiArgs {
 pub struct WorkloadArgs {
     /// Name of the workload's HPA or PodAutoscaler: NAME or NAMESPACE/NAME.
     pub name: String,
+}
+
+/// Options of `pause`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct PauseArgs {
+    /// Name of the workload's HPA or PodAutoscaler: NAME or NAMESPACE/NAME.
+    pub name: String,
+    /// How long, such as 30m or 2h; by default until `resume`.
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// The size to keep, also 0; by default the present one.
+    #[arg(long, value_name = "PODS", value_parser = clap::value_parser!(i32).range(0..))]
+    pub at: Option<i32>,
 }
 
 /// Options of `check`.

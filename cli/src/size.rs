@@ -1,9 +1,11 @@
-//! `wake` and `sleep`: write the replica count of one workload, with the user's rights.
+//! `wake`, `sleep`, `pause` and `resume`: write the replica count of one workload, or keep it, with
+//! the user's rights.
 //!
 //! A workload at zero that gets a replica count above it is active for the zero-scaler, and goes
 //! through the whole scale-to-zero sequence again. One that is set to 0 where it may be at zero
 //! counts as at zero: activators hold the next request and wake it.
 
+mod pause;
 mod scale_target;
 mod sleep_refusals;
 
@@ -20,6 +22,7 @@ use crate::connection::Session;
 use crate::error::{CommandError, is_not_found};
 use crate::output::write_json;
 use crate::workloads::report;
+pub use pause::{pause, resume};
 use scale_target::ScaleTarget;
 use sleep_refusals::{ObservedIdleness, refusals};
 
@@ -48,15 +51,8 @@ pub async fn wake(
     let key = session.workload(&args.name)?;
     let workload = pod_autoscaler(session, &key).await?;
     let target = ScaleTarget::find(session, &key.namespace, &workload.spec.scale_target_ref).await?;
-    let first = workload.spec.min_replicas.unwrap_or(1).max(1);
-    for _ in 0..ATTEMPTS {
-        let from = target.read().await?;
-        let to = if from.replicas > 0 { from.replicas } else { first };
-        if to == from.replicas || target.write(to, &from).await? {
-            return print(&key, &target, from.replicas, to, format, out);
-        }
-    }
-    Err(keeps_changing(&key, &target))
+    let (from, to) = target.leave_zero(&workload, &key).await?;
+    print(&key, &target, from, to, format, out)
 }
 
 /// Scales an idle workload to zero, if no request can be lost.
@@ -95,6 +91,23 @@ pub async fn sleep(
         }
     }
     Err(keeps_changing(&key, &target))
+}
+
+// === impl ScaleTarget ===
+
+impl ScaleTarget {
+    /// Writes the first size of a workload at zero; returns the size before and after.
+    async fn leave_zero(&self, workload: &PodAutoscaler, key: &Key) -> Result<(i32, i32), CommandError> {
+        let first = workload.spec.min_replicas.unwrap_or(1).max(1);
+        for _ in 0..ATTEMPTS {
+            let from = self.read().await?;
+            let to = if from.replicas > 0 { from.replicas } else { first };
+            if to == from.replicas || self.write(to, &from).await? {
+                return Ok((from.replicas, to));
+            }
+        }
+        Err(keeps_changing(key, self))
+    }
 }
 
 fn keeps_changing(key: &Key, target: &ScaleTarget) -> CommandError {

@@ -140,3 +140,76 @@ async fn sleep_is_refused_where_scale_to_zero_is_off_or_the_path_is_broken() {
         assert!(error.contains(reason), "{error}");
     }
 }
+
+// === pause and resume ===
+
+const PAUSED: &str = "autoscaling.rouse.dev/paused";
+const AUTOSCALER: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/podautoscalers/web";
+const HPA: &str = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web";
+
+/// A workload of an HPA, of which a zero-scaler has reported a pause at this size.
+fn of_hpa(replicas: i32, reported: i32) -> FakeApi {
+    let api = idle(replicas);
+    let mut workload = api.get(AUTOSCALER).unwrap();
+    workload["metadata"]["ownerReferences"] = json!([{"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "name": "web", "uid": "1"}]);
+    workload["status"]["phase"] = json!("Paused");
+    workload["status"]["replicas"] = json!(reported);
+    api.put(AUTOSCALER, workload);
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    let spec = json!({"maxReplicas": 5, "scaleTargetRef": target});
+    api.put(HPA, json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec}));
+    api
+}
+
+#[tokio::test]
+async fn pause_annotates_the_hpa_with_its_end_and_keeps_the_size() {
+    let api = of_hpa(2, 2);
+    let before = jiff::Timestamp::now();
+    let output = run(&api, &["pause", "web", "--for", "2h"]).await.unwrap();
+    let hpa = api.get(HPA).unwrap();
+    let end = hpa["metadata"]["annotations"][PAUSED].as_str().unwrap();
+    let after = end.parse::<jiff::Timestamp>().unwrap().as_second() - before.as_second();
+    assert!((7199..=7260).contains(&after), "{end}");
+    assert_eq!(output.text, format!("shop/web: paused, Deployment web stays at 2 until {end}\n"));
+    assert_eq!(replicas(&api), 2);
+    let output = run(&api, &["resume", "web"]).await.unwrap();
+    assert_eq!(output.text, "shop/web: resumed, Deployment web is at 2\n");
+    assert_eq!(api.get(HPA).unwrap()["metadata"]["annotations"][PAUSED], Value::Null);
+}
+
+#[tokio::test]
+async fn pause_at_a_size_writes_it_behind_the_pause() {
+    let api = of_hpa(2, 0);
+    let output = run(&api, &["pause", "web", "--at", "0", "-o", "json"]).await.unwrap().json();
+    assert_eq!((&output["paused"], &output["size"]), (&json!("true"), &json!(0)));
+    assert_eq!(replicas(&api), 0);
+    let writes = api.writes();
+    assert!(writes[0].contains("horizontalpodautoscalers") && writes[1].contains("/scale"), "{writes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pause_at_a_size_writes_none_that_a_request_could_change() {
+    let api = of_hpa(2, 2);
+    let mut workload = api.get(AUTOSCALER).unwrap();
+    workload["status"]["phase"] = json!("Active");
+    api.put(AUTOSCALER, workload);
+    let error = run(&api, &["pause", "web", "--at", "0"]).await.err().unwrap();
+    assert!(error.to_string().contains("no zero-scaler has reported the pause"), "{error}");
+    assert_eq!(replicas(&api), 2);
+}
+
+#[tokio::test]
+async fn user_written_pod_autoscaler_is_paused_by_its_field() {
+    let api = idle(0);
+    let mut workload = api.get(AUTOSCALER).unwrap();
+    workload["spec"]["scaleToZero"] = json!(false);
+    workload["metadata"]["annotations"] = json!({PAUSED: "true"});
+    api.put(AUTOSCALER, workload);
+    run(&api, &["pause", "web"]).await.unwrap();
+    assert_eq!(api.get(AUTOSCALER).unwrap()["spec"]["paused"], "true");
+    assert_eq!(api.get(AUTOSCALER).unwrap()["metadata"]["annotations"][PAUSED], Value::Null);
+    // It may not be at zero, where nothing would wake it.
+    let output = run(&api, &["resume", "web"]).await.unwrap();
+    assert_eq!(output.text, "shop/web: resumed, Deployment web is at 1\n");
+    assert_eq!((replicas(&api), &api.get(AUTOSCALER).unwrap()["spec"]["paused"]), (json!(1), &Value::Null));
+}

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use autoscaler::api::WorkloadPhase;
 use autoscaler::contract::{STATS_AUDIENCE, STATS_PORT_NAME};
 use autoscaler::settings::AutoscalerConfig;
 use autoscaler::stats::reporters::LOST_AFTER;
@@ -168,8 +169,12 @@ fn context(
     tasks.spawn(events::write(clients.rate_limited.clone(), args.pod_name.clone(), queue));
     let (config_writer, config) = watch::channel(Arc::new(AutoscalerConfig::default()));
     let scales = Arc::new(ScaleTargets::new(client.clone(), cache.clone()));
-    let workloads_at_zero =
-        CachedWorkloads { cache: cache.clone(), scales: scales.clone(), config: config.clone() };
+    let workloads_at_zero = CachedWorkloads {
+        cache: cache.clone(),
+        scales: scales.clone(),
+        config: config.clone(),
+        clock: clock.clone(),
+    };
     let wake = Arc::new(WakePath::new(
         scales.clone(),
         workloads_at_zero,
@@ -367,6 +372,8 @@ async fn prune(context: Arc<Context>) {
     loop {
         tokio::time::sleep(PRUNE_INTERVAL).await;
         context.metrics.savings.set(context.cache.savings(context.clock.now()));
+        let paused = context.cache.in_phase(WorkloadPhase::Paused);
+        context.metrics.paused_workloads.set(i64::try_from(paused).unwrap_or(i64::MAX));
         context.scaling.wake.prune();
         context.routing.activators.prune();
         let exists = |key: &_| context.cache.autoscaler_meta(key).is_some();

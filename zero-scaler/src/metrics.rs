@@ -76,6 +76,8 @@ pub struct Metrics {
     pub reconcile_seconds: HistogramVec,
     /// Failed reconciles, by kind.
     pub reconcile_errors: IntCounterVec,
+    /// Workloads in phase Paused.
+    pub paused_workloads: IntGauge,
     /// Savings of all workloads together.
     pub savings: SavingsMetrics,
 }
@@ -164,6 +166,10 @@ impl Metrics {
                 )?,
             )?,
             reconcile_errors: counters("reconcile_errors_total", "Failed reconciles, by kind", "kind")?,
+            paused_workloads: gauge(
+                "paused_workloads",
+                "Workloads that keep their size by the annotation paused, or at 0 by another writer",
+            )?,
             savings: SavingsMetrics::register(registry)?,
         })
     }
@@ -231,7 +237,7 @@ mod tests {
             let family = families.iter().find(|family| family.name == name);
             family.unwrap_or_else(|| panic!("{name}: {families:?}")).labels.join(",")
         };
-        assert_eq!(families.len(), 22, "{families:?}");
+        assert_eq!(families.len(), 23, "{families:?}");
         assert_eq!(labels("wakes_total"), "outcome");
         assert_eq!(labels("reconcile_seconds"), "kind");
         assert_eq!(labels("leader"), "");

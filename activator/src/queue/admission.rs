@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use component_base::clock::unix_millis;
 use tokio::sync::watch;
 
 use crate::queue::rejection::Rejection;
@@ -20,7 +21,9 @@ pub struct AdmissionGate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Admission {
     Open,
-    Paused,
+    Paused {
+        until: Option<i64>,
+    },
     CannotStart(Arc<StartFailure>),
     /// For ever.
     Closed(Rejection),
@@ -76,7 +79,7 @@ impl Default for AdmissionGate {
 impl Admission {
     fn without_pods(workload: &Workload) -> Self {
         match &workload.start_failure {
-            _ if workload.paused => Self::Paused,
+            _ if workload.paused => Self::Paused { until: workload.paused_until },
             Some(failure) if failure.given_up => Self::CannotStart(failure.clone()),
             _ => Self::Open,
         }
@@ -85,7 +88,10 @@ impl Admission {
     fn rejection(&self) -> Option<Rejection> {
         match self {
             Self::Open => None,
-            Self::Paused => Some(Rejection::Paused),
+            Self::Paused { until } => {
+                let is_paused = until.is_none_or(|until| unix_millis() < until);
+                is_paused.then_some(Rejection::Paused { until: *until })
+            }
             Self::CannotStart(failure) => Some(Rejection::CannotStart { failure: failure.clone() }),
             Self::Closed(rejection) => Some(rejection.clone()),
         }

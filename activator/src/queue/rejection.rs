@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::settings::Pause;
 use proxy::gateway::grpc::DeadlineExceeded;
 
 use crate::workloads::StartFailure;
@@ -47,9 +48,15 @@ pub enum Rejection {
         /// The workload's wake timeout.
         after: Duration,
     },
-    /// The workload was scaled to zero by hand; requests do not wake it.
-    #[error("the workload is paused: it was scaled to zero by hand; requests get 503 until it is scaled up")]
-    Paused,
+    /// The workload stays at zero, by an annotation or by hand; requests do not wake it.
+    #[error(
+        "the workload is paused at zero{}, and requests do not wake it",
+        .until.map(|until| format!(" until {}", Pause::Until(until))).unwrap_or_default()
+    )]
+    Paused {
+        /// When that ends, in Unix milliseconds, if it is known.
+        until: Option<i64>,
+    },
     /// The pods fail to start, and the zero-scaler has given up waiting for them.
     #[error(
         "the workload's pods cannot start: {}{}", .failure.cause.as_str(),

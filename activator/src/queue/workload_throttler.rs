@@ -18,6 +18,7 @@ use std::time::Duration;
 use arc_swap::Guard;
 use autoscaler::Key;
 use autoscaler::routing::slot_lending::SlotMessage;
+use component_base::clock::unix_millis;
 use proxy::health_checks::uncounted_places;
 use proxy::timeouts::request_timer::RequestTimer;
 use tokio::time::Instant;
@@ -187,7 +188,7 @@ impl WorkloadThrottler {
     /// The workload for the fallback waker, if requests are held for it and it has no pod.
     pub fn stranded(&self) -> Option<StrandedWorkload> {
         let workload = self.settings();
-        let is_stranded = |_: &_| !workload.paused && self.pods.queue().is_stranded();
+        let is_stranded = |_: &_| !workload.is_paused(unix_millis()) && self.pods.queue().is_stranded();
         let target = workload.wake_target.as_ref().filter(is_stranded)?;
         Some(StrandedWorkload { key: self.key().clone(), target: target.clone() })
     }

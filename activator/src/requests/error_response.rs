@@ -3,6 +3,7 @@
 
 use autoscaler::Key;
 use bytes::Bytes;
+use component_base::clock::unix_millis;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
@@ -64,10 +65,17 @@ pub fn respond(error: &RequestError, workload: &Key) -> Response<Full<Bytes>> {
     *response.status_mut() = problem.status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    if let Some(seconds) = problem.retry {
-        headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+    let until_end = || Some(HeaderValue::from(seconds_of_pause(error)?));
+    if let Some(seconds) = problem.retry.map(HeaderValue::from_static).or_else(until_end) {
+        headers.insert(RETRY_AFTER, seconds);
     }
     response
+}
+
+/// Whole seconds until the end of a pause, if it has one.
+fn seconds_of_pause(error: &RequestError) -> Option<i64> {
+    let RequestError::Rejected(Rejection::Paused { until }) = error else { return None };
+    Some((*until)?.saturating_sub(unix_millis()).saturating_add(999).div_euclid(1000).max(1))
 }
 
 /// The status and the reason of the error response.
@@ -116,7 +124,7 @@ fn problem(error: &RequestError) -> Problem {
         RequestError::Rejected(Rejection::CannotStart { .. }) => {
             (StatusCode::SERVICE_UNAVAILABLE, "CannotStart", Some(START_RETRY_SECONDS))
         }
-        RequestError::Rejected(Rejection::Paused) => (StatusCode::SERVICE_UNAVAILABLE, "Paused", None),
+        RequestError::Rejected(Rejection::Paused { .. }) => (StatusCode::SERVICE_UNAVAILABLE, "Paused", None),
         RequestError::Rejected(Rejection::WakeTimeout { .. }) => {
             (StatusCode::GATEWAY_TIMEOUT, "WakeTimeout", None)
         }

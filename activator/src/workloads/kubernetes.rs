@@ -167,6 +167,7 @@ fn workload(service: &ServerlessService) -> Workload {
         container_concurrency: spec.container_concurrency,
         activators: spec.num_activators,
         paused: spec.paused,
+        paused_until: spec.paused_until.as_ref().map(|time| time.0.as_millisecond()),
         wake_timeout: spec.wake_timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())),
         queue_depth: spec.wake_queue_depth.map(|depth| usize::try_from(depth).unwrap_or(usize::MAX)),
         timeouts: spec.timeouts.map(timeouts).unwrap_or_default(),

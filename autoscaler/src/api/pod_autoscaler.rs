@@ -22,8 +22,8 @@ use crate::routing::sks_mode::SksMode;
 use crate::scaling::metric_target::{MetricTarget, MetricTargetError};
 use crate::scaling::workload_state::WorkloadState;
 use crate::settings::{
-    AutoscalerConfig, NO_WAKE, SCHEDULE, SELECTOR, SIDECAR, Schedule, SettingError, Settings, SidecarMode,
-    SpecReplicaBounds, WAITING_PAGE,
+    AutoscalerConfig, NO_WAKE, PAUSED, Pause, SCHEDULE, SELECTOR, SIDECAR, Schedule, SettingError, Settings,
+    SidecarMode, SpecReplicaBounds, WAITING_PAGE,
 };
 
 /// PodAutoscaler scales one workload on live concurrency or requests per second. zero-scaler
@@ -60,7 +60,9 @@ use crate::settings::{
     {"rule": "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
      "message": "minReplicas must not exceed maxReplicas"},
     {"rule": "!has(self.schedule) || self.schedule.matches('^( *((Mon|Tue|Wed|Thu|Fri|Sat|Sun)(-(Mon|Tue|Wed|Thu|Fri|Sat|Sun))?(,(Mon|Tue|Wed|Thu|Fri|Sat|Sun)(-(Mon|Tue|Wed|Thu|Fri|Sat|Sun))?)* +)?[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]( +[A-Za-z][A-Za-z0-9_+/-]*)? *: *[0-9]{1,10} *(;|$)){1,16} *$')",
-     "message": "schedule must be windows with a smallest size each, separated by semicolons, such as Mon-Fri 07:30-19:00 Europe/Berlin: 2; Sat 10:00-14:00: 1 (at most 16)"}
+     "message": "schedule must be windows with a smallest size each, separated by semicolons, such as Mon-Fri 07:30-19:00 Europe/Berlin: 2; Sat 10:00-14:00: 1 (at most 16)"},
+    {"rule": "!has(self.paused) || self.paused.matches('^(true|false|[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]([.][0-9]{1,9})?(Z|[+-][0-2][0-9]:[0-5][0-9]))$')",
+     "message": "paused must be \"true\", \"false\", or the end of the pause, such as 2026-12-01T08:00:00Z"}
 ]))]
 pub struct PodAutoscalerSpec {
     /// The object to scale: any resource with a scale subresource, in this namespace.
@@ -109,6 +111,10 @@ pub struct PodAutoscalerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024), extend("description" = SCHEDULE.field_description()))]
     pub schedule: Option<String>,
+    /// Whether the size stays as it is. Overrides the annotation `paused`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64), extend("description" = PAUSED.field_description()))]
+    pub paused: Option<String>,
     /// Minimum number of replicas above zero. At least 1, also with `scaleToZero`. Default:
     /// `min-scale` of the ConfigMap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,7 +182,8 @@ pub enum WorkloadPhase {
     Waking,
     /// The workload has no pods; activators hold the next request and wake the workload.
     AtZero,
-    /// Another writer set the size to 0 and scale-to-zero is off; requests get 503.
+    /// The size stays as it is, by the annotation `paused`, or at 0 because another writer set it
+    /// and scale-to-zero is off; requests at 0 get 503.
     Paused,
     /// A problem needs attention; `reason` and `message` name the problem and the fix.
     Degraded,
@@ -293,6 +300,12 @@ impl PodAutoscalerSpec {
             match Schedule::parse(text) {
                 Some(schedule) => settings.scale.schedule = Some(schedule),
                 None => errors.push(SettingError::new("spec.schedule", text, Schedule::FORMAT.words)),
+            }
+        }
+        if let Some(text) = &self.paused {
+            match Pause::parse(text) {
+                Some(pause) => settings.scale.pause = pause,
+                None => errors.push(SettingError::new("spec.paused", text, Pause::FORMAT.words)),
             }
         }
         (settings, errors)

@@ -63,10 +63,13 @@ pub struct ServerlessServiceSpec {
     /// Whether the pods have a queue-proxy. If not, activators forward to the app's own ports.
     #[serde(default, skip_serializing_if = "SidecarMode::is_required")]
     pub sidecar: SidecarMode,
-    /// Whether a writer other than Rouse set the replicas to 0. Activators then respond with 503
-    /// instead of waking the workload.
+    /// Whether the workload stays at zero: by its annotation, or because a writer other than Rouse
+    /// set the replicas to 0. Activators then respond with 503 instead of waking the workload.
     #[serde(default)]
     pub paused: bool,
+    /// When that ends, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Time>,
     /// How long activators hold a request for a pod, in seconds. Default: 60.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3600))]

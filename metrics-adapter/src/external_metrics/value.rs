@@ -7,6 +7,7 @@
 //!   the learned one: an HPA that divides by the user's target then follows the learned one.
 //! - `desired-replicas` is the decision itself.
 //! - Both are at least what the workload's schedule requires at the time of the query.
+//! - While a pause is in force, both have the value at which an HPA keeps the present size.
 //! - A workload at zero (no pods, no held requests, a connected activator to confirm it) has the
 //!   value 0. Every other lack of data is an error ([`MissingData`]).
 
@@ -28,7 +29,7 @@ use crate::external_metrics::error::ApiError;
 use crate::external_metrics::error::missing_data::MissingData;
 use crate::learning::target_in_force::{TargetInForce, is_applied};
 use crate::watches::ready_pods::ReadyPods;
-use crate::watches::workloads::{Workload, WorkloadsReceiver};
+use crate::watches::workloads::{KeptSize, Workload, WorkloadsReceiver};
 
 /// API group of external metrics.
 pub const GROUP: &str = "external.metrics.k8s.io";
@@ -164,6 +165,11 @@ impl MetricValues {
 
     /// The average of a measure, in thousandths.
     pub(super) fn average(&self, workload: &Workload, measure: MetricName) -> Result<i64, MissingData> {
+        if let Some(kept) = kept_milli(workload, workload.target_milli)
+            && measure == workload.measure
+        {
+            return kept;
+        }
         if workload.bypassed {
             return Err(MissingData::Bypassed);
         }
@@ -194,6 +200,9 @@ impl MetricValues {
     }
 
     fn desired(&self, workload: &Workload) -> Result<i64, MissingData> {
+        if let Some(kept) = kept_milli(workload, 1000) {
+            return kept;
+        }
         if workload.bypassed {
             return Err(MissingData::Bypassed);
         }
@@ -228,6 +237,13 @@ impl MetricValues {
         }
         self.collector.idle_since(key).map(drop).ok_or(MissingData::NotYetIdle)
     }
+}
+
+/// The value at which an HPA keeps the present size; `None` while no pause is in force.
+fn kept_milli(workload: &Workload, per_pod: i64) -> Option<Result<i64, MissingData>> {
+    let KeptSize { pause, size } = workload.kept?;
+    let value = size.map(|size| i64::from(size).saturating_mul(per_pod)).ok_or(MissingData::SizeNotReported);
+    pause.is_in_force(component_base::clock::unix_millis()).then_some(value)
 }
 
 /// The smallest size by the schedule now; 0 means no bound.

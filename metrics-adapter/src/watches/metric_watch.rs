@@ -19,7 +19,7 @@ use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP};
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTargetError;
-use autoscaler::settings::{AutoscalerConfig, Settings};
+use autoscaler::settings::{AutoscalerConfig, Pause, Settings};
 use autoscaler::stats::collection::WindowSpec;
 use component_base::kubernetes::{Decoded, ObservedSettings, watch_objects, watch_settings};
 use component_base::readiness::{Readiness, ReadinessLatch};
@@ -35,7 +35,7 @@ use tokio::time::Instant;
 
 use crate::metrics::Metrics;
 use crate::watches::stored_learning::StoredLearning;
-use crate::watches::workloads::{Workload, WorkloadTable};
+use crate::watches::workloads::{KeptSize, Workload, WorkloadTable};
 
 /// How long changes are batched.
 const BATCH_DELAY: Duration = Duration::from_millis(20);
@@ -115,7 +115,7 @@ impl MetricWatch {
                 autoscaler.meta_mut().managed_fields = None;
                 if let Ok(autoscaler) = &mut autoscaler.0 {
                     let autoscaler = Arc::make_mut(autoscaler);
-                    autoscaler.status = autoscaler.status.take().and_then(learning_status);
+                    autoscaler.status = autoscaler.status.take().map(read_status);
                 }
             })
             .reflect(pod_autoscaler_writer)
@@ -304,12 +304,11 @@ fn watch_event<K: ResourceExt>(
     }
 }
 
-/// The part of a status that this process reads. It is not part of a [`Workload`], so a checkpoint
-/// changes no table.
-fn learning_status(status: PodAutoscalerStatus) -> Option<PodAutoscalerStatus> {
-    let learning = status.learning;
-    learning
-        .map(|learning| PodAutoscalerStatus { learning: Some(learning), ..PodAutoscalerStatus::default() })
+/// The part of a status that this process reads. Learning is not part of a [`Workload`], so a
+/// checkpoint changes no table.
+fn read_status(status: PodAutoscalerStatus) -> PodAutoscalerStatus {
+    let PodAutoscalerStatus { learning, replicas, .. } = status;
+    PodAutoscalerStatus { learning, replicas, ..PodAutoscalerStatus::default() }
 }
 
 fn config_event(event: Result<ObservedSettings, watcher::Error>) -> WatchEvent {
@@ -345,8 +344,15 @@ fn workload(
         spec: DeciderSpec::new(settings, target),
         container_concurrency: (limit > 0).then_some(limit),
         schedule: settings.schedule_in_force(),
+        kept: kept_size(settings.scale.pause, autoscaler),
         learning: learning.filter(|_| spec.learns(settings)),
     })
+}
+
+fn kept_size(pause: Pause, autoscaler: &PodAutoscaler) -> Option<KeptSize> {
+    let replicas = autoscaler.status.as_ref().and_then(|status| status.replicas);
+    let size = replicas.and_then(|replicas| u32::try_from(replicas).ok());
+    (pause != Pause::Off).then_some(KeptSize { pause, size })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use autoscaler::api::OwnershipRank;
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::selector::Selector;
 use autoscaler::scaling::decider::DeciderSpec;
-use autoscaler::settings::{Schedule, SidecarMode};
+use autoscaler::settings::{Pause, Schedule, SidecarMode};
 use autoscaler::stats::collection::WindowSpec;
 use learning::WorkloadLearning;
 use tokio::sync::watch;
@@ -49,8 +49,18 @@ pub struct Workload {
     pub container_concurrency: Option<u32>,
     /// Smallest size by time.
     pub schedule: Option<Schedule>,
+    /// The size that it keeps while a pause is in force; `None` without a pause.
+    pub kept: Option<KeptSize>,
     /// Settings of learning; `None` if it is off.
     pub learning: Option<WorkloadLearning>,
+}
+
+/// The size of a workload with a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptSize {
+    pub pause: Pause,
+    /// `spec.replicas` of its target; `None` before the zero-scaler has reported it.
+    pub size: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,6 +92,7 @@ impl Workload {
             spec: DeciderSpec::default(),
             container_concurrency: None,
             schedule: None,
+            kept: None,
             learning: None,
         }
     }

@@ -209,6 +209,7 @@ pub(crate) fn workload() -> Workload {
         spec: DeciderSpec { target: 1.0, ..DeciderSpec::default() },
         container_concurrency: None,
         schedule: None,
+        kept: None,
         learning: None,
     }
 }

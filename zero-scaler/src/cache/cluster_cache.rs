@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::api::{MetricSpec, PodAutoscaler, ServerlessService, key_of};
+use autoscaler::api::{MetricSpec, PodAutoscaler, ServerlessService, WorkloadPhase, key_of};
 use autoscaler::contract::short_name::private_name;
 use autoscaler::scaling::savings::ResourceTime;
 use component_base::kubernetes::Decoded;
@@ -168,6 +168,13 @@ impl ClusterCache {
         let statuses = all.iter().filter_map(|object| object.0.as_ref().ok()?.status.as_ref());
         let savings = statuses.filter_map(|status| status.savings.as_ref());
         savings.fold(ResourceTime::default(), |total, savings| total.plus(savings.at(now)))
+    }
+
+    /// The number of workloads in this phase.
+    pub fn in_phase(&self, phase: WorkloadPhase) -> usize {
+        let all = self.autoscalers.state();
+        let statuses = all.iter().filter_map(|object| object.0.as_ref().ok()?.status.as_ref());
+        statuses.filter(|status| status.phase == Some(phase)).count()
     }
 
     /// The workloads with this public or private Service.

@@ -102,7 +102,7 @@ pub async fn reconcile(
         context.scaling.wake_checks.retry_after(&key),
         observed.metric_failure.as_ref().and_then(|failure| failure.as_ref().err().copied()),
         learning::recheck(&observed),
-        observed.until_schedule_change(),
+        observed.until_change(),
     ];
     let next = next.into_iter().flatten().fold(polled, Duration::min).max(SHORTEST_RECHECK);
     Ok(Action::requeue(match written? {

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::cache::cached_target::scale::Scale;
 use crate::cache::cluster_cache::ClusterCache;
+use crate::clock::Clock;
 use crate::kubernetes::conditions::{self, INITIALIZED};
 use crate::scaling::scale_targets::ScaleAccess;
 
@@ -42,6 +43,8 @@ pub struct CachedWorkloads<S> {
     /// Replica counts of the targets.
     pub scales: Arc<S>,
     pub config: watch::Receiver<Arc<AutoscalerConfig>>,
+    /// For the end of a pause.
+    pub clock: Clock,
 }
 
 // === impl CachedWorkloads ===
@@ -59,9 +62,11 @@ impl<S: ScaleAccess> WorkloadsAtZero for CachedWorkloads<S> {
             .as_ref()
             .map(|s| s.replicas)
             .or_else(|| autoscaler.status.as_ref().and_then(|s| s.replicas));
-        let is_paused = self.cache.serverless_service(key).is_some_and(|sks| sks.spec.paused);
         let config = self.config.borrow().clone();
         let (settings, _) = autoscaler.spec.settings(&config, autoscaler.annotations());
+        // The annotation is known before the ServerlessService that follows from it.
+        let is_paused = settings.scale.pause.is_in_force(self.clock.now().as_millisecond())
+            || self.cache.serverless_service(key).is_some_and(|sks| sks.spec.paused);
         if replicas != Some(0) || is_paused || !is_allowed(autoscaler.spec.scale_to_zero, &settings) {
             return None;
         }

@@ -13,13 +13,14 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::time::Instant;
 
+use crate::kubernetes::reasons::Reason;
 use crate::uninstall::error::UninstallError;
 
 /// Interval of the lists.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Condition type and reason of a workload at zero by its owner.
+/// Condition type and reasons of a workload at zero by its owner.
 const ACTIVE: &str = "Active";
-const PAUSED: &str = "Paused";
+const PAUSED: [Reason; 2] = [Reason::Paused, Reason::PausedByAnnotation];
 
 /// A workload whose requests need Rouse.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +86,7 @@ pub fn pending(autoscalers: &[PodAutoscaler], services: &[ServerlessService]) ->
 fn is_paused(autoscaler: &PodAutoscaler) -> bool {
     let status = autoscaler.status.as_ref();
     let active = status.and_then(|status| condition(&status.conditions, ACTIVE));
-    active.is_some_and(|active| active.reason == PAUSED)
+    active.is_some_and(|active| PAUSED.iter().any(|reason| reason.as_str() == active.reason))
 }
 
 /// Logs each workload that no autoscaler changes any more: its owner has to act.

@@ -4,6 +4,7 @@
 mod beside_hpa;
 mod learned_target;
 mod other_writers;
+mod paused;
 mod schedules;
 mod unmanaged;
 mod user_written;

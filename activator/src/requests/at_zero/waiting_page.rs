@@ -226,7 +226,7 @@ mod tests {
         for (rejection, marked) in [
             (Rejection::QueueFull { bound: 1 }, true),
             (Rejection::WakeTimeout { after: Duration::ZERO }, true),
-            (Rejection::Paused, false),
+            (Rejection::Paused { until: None }, false),
             (Rejection::WorkloadDeleted, false),
         ] {
             let mut response = Response::new(());

@@ -199,6 +199,7 @@ impl FileContents {
             container_concurrency: entry.container_concurrency,
             activators: 0,
             paused: entry.paused,
+            paused_until: None,
             serving: entry.serving,
             wake_timeout: entry.wake_timeout_seconds.map(Duration::from_secs),
             queue_depth: entry.queue_depth,

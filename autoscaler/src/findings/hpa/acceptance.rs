@@ -166,6 +166,7 @@ fn pod_autoscaler_spec(
         no_wake: None,
         waiting_page: None,
         schedule: None,
+        paused: None,
         min_replicas: Some(min_replicas.max(1)),
         max_replicas: Some(spec.max_replicas),
         // With minReplicas: 0 the HPA itself writes 0: requests must be held and wake the workload

@@ -16,6 +16,9 @@ reasons! {
     Paused: "PodAutoscaler/Ready, PodAutoscaler/Active",
         "spec.replicas was set to 0 by another writer, and scale-to-zero is off. Requests get 503.",
         "set spec.replicas to 1 or more, or allow scale-to-zero";
+    PausedByAnnotation: "PodAutoscaler/Ready, PodAutoscaler/Active, PodAutoscaler.status.reason",
+        "The annotation paused keeps the workload at its size. At zero, requests get 503.",
+        "remove the annotation paused (kubectl rouse resume NAMESPACE/NAME), or wait for the end of the pause";
     CannotStart: "PodAutoscaler/Ready, event on PodAutoscaler",
         "No pod can start for longer than the patience for its cause. Requests get 503 at once.",
         "see condition PodsCanStart for the pod and the cause";

@@ -7,6 +7,7 @@ use crate::settings::formats::{
 };
 use crate::settings::reader::{SettingError, SettingReader};
 use crate::settings::setting::{Format, Setting, entry};
+use crate::settings::values::pause::Pause;
 use crate::settings::values::schedule::Schedule;
 
 const RATE: Format<f64> = Format { words: "above 1", parse: |text| number(text, |v| v > 1.0), print: shown };
@@ -111,6 +112,16 @@ pub(crate) const SCHEDULE: Setting<Option<Schedule>> = Setting {
     when: "Set it where load comes at known times.",
 };
 
+/// Whether the workload keeps its size.
+pub(crate) const PAUSED: Setting<Pause> = Setting {
+    key: None,
+    annotation: entry("paused", &Pause::FORMAT),
+    default: Pause::Off,
+    meaning: "Whether the workload keeps its size, also at zero, where requests then get 503 at once: no \
+              request, schedule or panic changes it. A time is the end of the pause.",
+    when: "Set it for maintenance, best by `kubectl rouse pause`.",
+};
+
 /// Sizes, and how fast they change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScaleSettings {
@@ -131,6 +142,8 @@ pub struct ScaleSettings {
     /// Smallest size by time, by the annotation. `spec.schedule` takes precedence. See
     /// [`Settings::schedule_in_force`](crate::settings::Settings::schedule_in_force).
     pub schedule: Option<Schedule>,
+    /// Whether the size stays as it is, by the annotation. `spec.paused` takes precedence.
+    pub pause: Pause,
 }
 
 /// What workloads may set; for the whole cluster.
@@ -153,6 +166,7 @@ impl ScaleSettings {
             initial: reader.read(&INITIAL, cluster.map(|it| it.initial)),
             activation: reader.read(&ACTIVATION, None),
             schedule: reader.read(&SCHEDULE, None),
+            pause: reader.read(&PAUSED, None),
         }
     }
 }

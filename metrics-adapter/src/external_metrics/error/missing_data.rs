@@ -47,6 +47,9 @@ pub enum MissingData {
          the condition Ready of its PodAutoscaler"
     )]
     Bypassed,
+    /// A pause keeps a size that the zero-scaler has not reported.
+    #[error("the annotation paused keeps its size, which is not in the status of its PodAutoscaler yet")]
+    SizeNotReported,
     /// There are no pods, and no activator that could hold requests.
     #[error("it has no pods and no activator is connected, so held requests cannot be counted")]
     NoActivator,

@@ -3,7 +3,7 @@ use std::time::Duration;
 use autoscaler::learning_report::Phase;
 use autoscaler::scaling::decider::{DecisionRule, ScaleResult};
 use autoscaler::settings::LearnTarget::{self, Apply, Off, Recommend};
-use autoscaler::settings::{Schedule, SidecarMode};
+use autoscaler::settings::{Pause, Schedule, SidecarMode};
 use autoscaler::stats::Stat;
 use autoscaler::stats::collection::{ScrapeResult, WindowAverages};
 use kube::runtime::watcher::Event;
@@ -111,6 +111,25 @@ fn schedule_raises_the_metric_that_the_workload_scales_on() {
     };
     assert_eq!(scheduled("00:00-24:00: 3"), ((30_000, 0), 3000));
     assert_eq!(scheduled("00:00-24:00: 0"), ((5000, 0), 1000));
+}
+
+#[test]
+fn pause_keeps_the_size_whatever_load_and_schedule_are() {
+    let paused = |pause, size| {
+        let schedule = Some(Schedule::parse("00:00-24:00: 3").unwrap());
+        let kept = Some(KeptSize { pause, size });
+        let workload = Workload { target_milli: 10_000, schedule, kept, ..Workload::sample("web") };
+        let values = values(&workload, 500.0);
+        decide(&values, &workload, 500.0, 50, true);
+        (values.average(&workload, MetricName::Concurrency), values.desired(&workload))
+    };
+    assert_eq!(paused(Pause::On, Some(2)), (Ok(20_000), Ok(2000)));
+    assert_eq!(paused(Pause::Until(i64::MAX), Some(7)), (Ok(70_000), Ok(7000)));
+    assert_eq!(
+        paused(Pause::On, None),
+        (Err(MissingData::SizeNotReported), Err(MissingData::SizeNotReported))
+    );
+    assert_eq!(paused(Pause::Until(1), Some(2)), (Ok(500_000), Ok(50_000)), "it has ended");
 }
 
 #[test]

@@ -29,7 +29,7 @@ where there is no HPA, or where it has `desired-replicas` and so gives no target
 
 A PodAutoscaler has fields that override annotations of the same meaning: `scaleToZero`,
 `containerConcurrency`, `service`, `metric`, `target`, `sidecar`, `selector`, `noWake`,
-`waitingPage` and `schedule`.
+`waitingPage`, `schedule` and `paused`.
 
 ## Annotations to begin with
 
@@ -70,6 +70,7 @@ Notes:
   workload on requests per second learns none. `learn-target-factor` has no effect without a target
   of the HPA or the annotation `target`: the learned one is then between 1 and the container
   concurrency.
+- `paused`: [what a pause keeps](../howto/requests-at-zero.md#pause), and what it does not.
 - `schedule`: days, times, zones and overlaps are explained [on a page of their
   own](../howto/schedules.md).
 - `no-wake` and `waiting-page`: the rules, their response and the page are explained [on a page of

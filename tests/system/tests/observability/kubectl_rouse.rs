@@ -2,6 +2,7 @@
 //! and wakes, and what `check` finds on the way.
 
 mod page;
+mod pause;
 
 use std::time::Duration;
 

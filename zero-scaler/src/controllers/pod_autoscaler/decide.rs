@@ -37,7 +37,7 @@ pub(super) const ACTIVATOR_IN_PATH: &str = "ActivatorInPath";
 pub(super) struct Plan {
     /// Content of the condition Active.
     pub(super) activation: ActiveCondition,
-    /// Another writer set the size to 0 although scale-to-zero is off.
+    /// The size stays at 0, and requests get 503, by a pause or by another writer.
     pub(super) paused: bool,
     /// The size to write, if any.
     pub(super) write: Option<SizeToWrite>,
@@ -81,7 +81,7 @@ pub(super) fn decide(observed: &ObservedWorkload, probe: Option<bool>) -> Plan {
         position.write = write_above_zero(observed, scale);
     }
     // Two workloads of one target would revert each other's sizes.
-    position.write = position.write.filter(|_| observed.target_owner.is_none());
+    position.write = position.write.filter(|_| observed.target_owner.is_none() && !observed.is_paused());
     let left_zero = has_left_zero(observed, scale);
     let before = before.filter(|b| !(left_zero && b.phase == ActivePhase::Inactive));
     let activation = compute_active_condition(position.wanted, observed.ready, min_ready(observed), before);
@@ -94,6 +94,9 @@ fn sequence_position(
     before: Option<ActiveCondition>,
     probe: Option<bool>,
 ) -> SequencePosition {
+    if observed.is_paused() {
+        return SequencePosition { wanted: Some(unsigned(scale.replicas)), ..NO_CHANGE };
+    }
     let staying = |wanted, why, recheck| SequencePosition { wanted, why: Some(why), recheck, ..NO_CHANGE };
     let proceeding = |write, probe| SequencePosition { wanted: Some(0), write, probe, ..NO_CHANGE };
     let desired = observed.decision.as_ref().map(|d| d.desired);
@@ -317,11 +320,14 @@ fn recheck_idle(observed: &ObservedWorkload) -> Option<Duration> {
     (idle && demand(observed)?.idle_since.is_none()).then_some(zero::DECISION_LAG)
 }
 
-/// At zero although scale-to-zero is off, by another writer: neither the managed fields of the
-/// target nor the status show a write of the zero-scaler.
+/// At zero by the annotation, or by another writer although scale-to-zero is off: neither the
+/// managed fields nor the status show a write of the zero-scaler, and no pause has ended.
 fn is_paused(observed: &ObservedWorkload, scale: &Scale) -> bool {
-    scale.replicas <= 0
-        && !allowed(observed)
+    if scale.replicas > 0 || observed.is_paused() {
+        return scale.replicas <= 0;
+    }
+    !allowed(observed)
+        && observed.settings.scale.pause.end().is_none()
         && scale.writer != Writer::Us
         && !is_parked_at_zero(&observed.autoscaler)
 }

@@ -15,6 +15,7 @@ use autoscaler::contract::short_name::workload_label;
 use autoscaler::scaling::scale_to_zero;
 use autoscaler::settings::{Settings, SidecarMode};
 use autoscaler::stats::AppStat;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -68,6 +69,7 @@ pub(super) fn serverless_service(
         container_concurrency: autoscaler.spec.container_concurrency,
         sidecar,
         paused: plan.paused,
+        paused_until: settings.scale.pause.end().filter(|_| plan.paused).and_then(time),
         wake_timeout_seconds: settings.wake.hold_timeout().map(seconds),
         wake_queue_depth: settings.wake.queue_depth,
         no_wake: NoWakeSpec::of_settings(settings),
@@ -79,6 +81,10 @@ pub(super) fn serverless_service(
         wake_target: scale_to_zero::is_allowed(autoscaler.spec.scale_to_zero, settings)
             .then(|| autoscaler.spec.scale_target_ref.clone()),
     }
+}
+
+fn time(millis: i64) -> Option<Time> {
+    jiff::Timestamp::from_millisecond(millis).ok().map(Time)
 }
 
 fn observation(settings: &Settings) -> PodObservation {

@@ -149,10 +149,17 @@ impl ObservedWorkload {
         self.scheduled.is_some_and(|scheduled| scheduled.minimum > 0)
     }
 
-    /// Time until the schedule requires another size.
-    pub(super) fn until_schedule_change(&self) -> Option<Duration> {
-        let next = self.scheduled?.next?;
-        u64::try_from(next.at.saturating_sub(self.now.as_millisecond())).ok().map(Duration::from_millis)
+    /// Whether the annotation `paused` keeps the size as it is.
+    pub(super) fn is_paused(&self) -> bool {
+        self.settings.scale.pause.is_in_force(self.now.as_millisecond())
+    }
+
+    /// Time until the schedule requires another size, or until the end of a pause.
+    pub(super) fn until_change(&self) -> Option<Duration> {
+        let scheduled = self.scheduled.and_then(|scheduled| scheduled.next).map(|next| next.at);
+        let ends = self.settings.scale.pause.end().filter(|_| self.is_paused());
+        let next = scheduled.into_iter().chain(ends).min()?;
+        u64::try_from(next.saturating_sub(self.now.as_millisecond())).ok().map(Duration::from_millis)
     }
 
     /// Whether the nodes with endpoints should not change with the mode: a load balancer sends

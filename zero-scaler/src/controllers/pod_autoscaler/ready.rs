@@ -22,9 +22,18 @@ pub(super) const READY: &str = "Ready";
 /// Message while pods start.
 pub(super) const PODS_STARTING: &str = "pods are wanted and not ready yet";
 
-/// Message of a paused workload.
-pub(super) const PAUSED: &str =
-    "replicas is 0 and scale-to-zero is off; requests get 503 until replicas is at least 1";
+/// Why the size stays as it is, with the end of a pause that has one.
+pub(super) fn paused(observed: &ObservedWorkload) -> (Reason, String) {
+    if !observed.is_paused() {
+        let message = "replicas is 0 and scale-to-zero is off; requests get 503 until replicas is at least 1";
+        return (Reason::Paused, message.to_owned());
+    }
+    let until = observed.settings.scale.pause;
+    let until = until.end().map_or_else(String::new, |_| format!(" until {until}"));
+    let is_at_zero = observed.scale.as_ref().is_ok_and(|scale| scale.replicas <= 0);
+    let effect = if is_at_zero { "requests get 503" } else { "nothing of Rouse changes the size" };
+    (Reason::PausedByAnnotation, format!("annotation paused is in force{until}: {effect}"))
+}
 
 /// The condition: the first problem found, or what serves requests now.
 pub(super) fn ready(
@@ -51,7 +60,10 @@ fn target_problem(observed: &ObservedWorkload, plan: &Plan) -> Option<ConditionC
                  subresources.scale.labelSelectorPath in its CustomResourceDefinition",
             ));
         }
-        Ok(_) if plan.paused => return Some(ConditionContent::no(Reason::Paused, PAUSED)),
+        Ok(_) if plan.paused => {
+            let (reason, message) = paused(observed);
+            return Some(ConditionContent::no(reason, message));
+        }
         Ok(_) => {}
     }
     let owner = observed.target_owner.as_ref()?;

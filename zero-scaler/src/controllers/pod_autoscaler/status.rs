@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::decide::{ACTIVATOR_IN_PATH, Plan, min_ready};
 use super::observe::{HpaState, ObservedWorkload};
-use super::ready::{PAUSED, PODS_STARTING, READY, ready};
+use super::ready::{PODS_STARTING, READY, paused, ready};
 use super::scale_write::ScaleWriteResult;
 use super::{degraded, learning, savings, summary};
 use crate::activators::path_verification::PathError;
@@ -180,7 +180,8 @@ pub(super) fn warnings(
 
 fn active(observed: &ObservedWorkload, plan: &Plan) -> ConditionContent {
     if plan.paused {
-        return ConditionContent::no(Reason::Paused, PAUSED);
+        let (reason, message) = paused(observed);
+        return ConditionContent::no(reason, message);
     }
     let reason = Reason::from(plan.activation.reason);
     let why = plan.why.map(|why| summary::why_text(observed, why)).unwrap_or_default();

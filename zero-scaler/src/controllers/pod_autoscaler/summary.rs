@@ -2,7 +2,7 @@
 //!
 //! | phase | when |
 //! |---|---|
-//! | `Paused` | another writer set the size to 0 and scale-to-zero is off |
+//! | `Paused` | an annotation keeps the size, or another writer set 0 and scale-to-zero is off |
 //! | `Degraded` | condition Ready is False, or condition Degraded is True |
 //! | `Pending` | condition Ready is Unknown, because not everything was observed yet |
 //! | `Waking` | pods are wanted and none, or not enough, are ready |
@@ -20,7 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::decide::Plan;
 use super::degraded::DEGRADED;
 use super::observe::{ObservedWorkload, is_of_hpa};
-use super::ready::{PAUSED, PODS_STARTING, READY};
+use super::ready::{PODS_STARTING, READY, paused};
 use crate::kubernetes::reasons::Reason;
 
 /// A workload in one word, and why.
@@ -37,12 +37,19 @@ pub(super) fn summary(
     replicas: Option<i32>,
     conditions: &[Condition],
 ) -> WorkloadSummary {
+    let is_paused = || {
+        let (reason, message) = paused(observed);
+        of(WorkloadPhase::Paused, reason, &message)
+    };
     if plan.paused {
-        return of(WorkloadPhase::Paused, Reason::Paused, PAUSED);
+        return is_paused();
     }
     let ready = condition(conditions, READY);
     if let Some(ready) = ready.filter(|ready| ready.status == "False") {
         return copy(WorkloadPhase::Degraded, ready);
+    }
+    if observed.is_paused() {
+        return is_paused();
     }
     let is_activating = plan.activation.phase == ActivePhase::Activating;
     if let Some(ready) = ready.filter(|ready| ready.status == "Unknown" && !is_activating) {

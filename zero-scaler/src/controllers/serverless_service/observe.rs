@@ -55,9 +55,8 @@ pub(super) struct ObservedService {
     pub(super) activators_leaving: bool,
     /// Why no pod starts.
     pub(super) start_failure: Option<StartFailure>,
-    /// Service ports with a target that is neither the sidecar nor the app behind it. Attached, they
-    /// lead past the sidecar, as a port with the app as target does; managed, they lead to it all
-    /// the same.
+    /// Service ports with a target other than the sidecar. Attached, they lead past it; managed,
+    /// they lead to it all the same, and a port with the app behind it as target is none of them.
     pub(super) other_targets: Vec<i32>,
     /// A target port that a ready pod without sidecar does not have.
     pub(super) missing_port: Option<MissingPort>,
@@ -274,9 +273,9 @@ fn missing_port(service: &Service, pods: &[PodEndpoint]) -> Option<MissingPort> 
     })
 }
 
-/// Ports with another target than the sidecar, or than the app that a managed port reaches by way of
-/// the sidecar. Kubernetes defaults targetPort to the port, so the only port of a managed Service
-/// may have that default.
+/// Ports with another target than the sidecar, or than the app that a managed port reaches through
+/// it. Kubernetes defaults targetPort to the port, so the only port of a managed Service may have
+/// that default.
 fn other_targets(service: &Service, app_targets: &[IntOrString]) -> Vec<i32> {
     let managed = is_managed(service);
     let lone = managed && tcp_ports(service).count() == 1;

@@ -1,5 +1,7 @@
 //! The status that follows from a plan.
 
+use autoscaler::api::WorkloadPhase;
+
 use super::*;
 
 #[test]
@@ -26,6 +28,76 @@ fn pauses_on_zero_of_other_writer_and_reverts_own_zero() {
     assert_eq!(decide(&own_zero, None).write, write(1, WriteCause::NotAllowed));
     own_zero.scale = scale(0, Writer::Unknown);
     assert_eq!(decide(&own_zero, None).write, write(1, WriteCause::NotAllowed));
+}
+
+/// NOW is 2027-01-15T08:00:00Z.
+const LATER: &str = "2027-01-15T09:00:00Z";
+
+fn pause(observed: ObservedWorkload, paused: &str) -> ObservedWorkload {
+    edited(observed, |autoscaler| annotate(autoscaler, "paused", paused))
+}
+
+#[test]
+fn nothing_changes_the_size_of_a_paused_workload() {
+    let scheduled = |observed| edited(observed, |it| annotate(it, "schedule", "00:00-24:00: 3"));
+    let panicking = Decision { panicking: true, held: true, ..decision(5, None) };
+    let requested = |observed| ObservedWorkload { decision: Some(panicking.clone()), ..observed };
+    let lost = ObservedWorkload { ready: 0, pods_on_unresponsive_nodes: 1, ..active() };
+    let absent = Some(Duration::from_secs(60));
+    for (situation, observed) in [
+        ("requests at zero", requested(at_zero())),
+        ("schedule at zero", scheduled(at_zero())),
+        ("no activators at zero", ObservedWorkload { without_activators: absent, ..at_zero() }),
+        ("forbidden zero", edited(at_zero(), |autoscaler| autoscaler.spec.scale_to_zero = false)),
+        ("panic", requested(active())),
+        ("another size", direct(requested(active()))),
+        ("lost nodes", lost),
+        ("idle", going()),
+        ("idle, to be probed", ObservedWorkload { wake_check: None, ..going() }),
+    ] {
+        let replicas = observed.scale.as_ref().unwrap().replicas;
+        let plan = decide(&pause(observed, LATER), Some(true));
+        assert_eq!((plan.write, plan.probe, plan.check), (None, false, false), "{situation}");
+        assert_eq!(plan.paused, replicas == 0, "{situation}");
+    }
+}
+
+#[test]
+fn status_of_a_paused_workload_has_the_reason_and_the_end() {
+    let of = |observed: &ObservedWorkload| {
+        let status =
+            status::status(observed, &decide(observed, None), &Ok(ScaleWriteResult::NotNeeded), None);
+        (status.phase.unwrap(), status.reason.unwrap(), status.message.unwrap_or_default(), status.conditions)
+    };
+    let (phase, reason, message, conditions) = of(&pause(at_zero(), LATER));
+    assert_eq!((phase, reason.as_str()), (WorkloadPhase::Paused, "PausedByAnnotation"));
+    assert!(message.contains(LATER) && message.contains("503"), "{message}");
+    for kind in ["Active", "Ready"] {
+        let condition = condition(&conditions, kind).unwrap();
+        assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "PausedByAnnotation"));
+    }
+    let (phase, _, message, conditions) = of(&pause(active(), "true"));
+    assert_eq!((phase, message.contains("503")), (WorkloadPhase::Paused, false));
+    let active = condition(&conditions, "Active").unwrap();
+    assert_eq!((active.status.as_str(), active.reason.as_str()), ("True", "PodsReady"));
+}
+
+#[test]
+fn workload_acts_as_usual_behind_the_end_of_a_pause() {
+    let ended = "2027-01-15T08:00:00Z";
+    assert!(pause(at_zero(), LATER).until_change() == Some(Duration::from_secs(3600)));
+    assert_eq!(pause(at_zero(), ended).until_change(), None);
+    let requested = ObservedWorkload { decision: Some(decision(2, None)), ..at_zero() };
+    assert_eq!(decide(&pause(requested, ended), None).write, write(2, WriteCause::Wanted));
+    assert!(!decide(&pause(at_zero(), ended), None).paused);
+    // The size that a person wrote for the time of the pause is none that stays.
+    let by_hand = ObservedWorkload {
+        ready: 0,
+        scale: scale(0, Writer::Other("kubectl-rouse".into())),
+        ..observed(0, &[at("Active", "False", "PausedByAnnotation", 60)])
+    };
+    let by_hand = edited(by_hand, |autoscaler| autoscaler.spec.scale_to_zero = false);
+    assert_eq!(decide(&pause(by_hand, ended), None).write, write(1, WriteCause::NotAllowed));
 }
 
 #[test]
@@ -301,7 +373,7 @@ fn scheduled_minimum_is_woken_for_and_kept_without_requests() {
         (schedule.minimum, schedule.next_change, schedule.next_minimum),
         (3, Some(Time(until)), Some(0))
     );
-    assert_eq!(three.until_schedule_change(), Some(Duration::from_secs(3600)));
+    assert_eq!(three.until_change(), Some(Duration::from_secs(3600)));
     // Without an HPA the zero-scaler writes it; with one, the metric has it.
     let one = scheduled(idle(active()));
     assert_eq!(decide(&one, None).write, None);
