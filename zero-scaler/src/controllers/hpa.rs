@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
 use crate::kubernetes::reasons::Reason;
-use crate::kubernetes::server_side_apply::{apply, delete, is_owned_by, owner};
+use crate::kubernetes::server_side_apply::{apply, delete, is_owned_by, may_adopt, owner};
 
 /// Reconciles one HPA.
 ///
@@ -84,11 +84,15 @@ async fn apply_pod_autoscaler(
     }
     report_problems(key, hpa, context, &accepted.advice, Duration::MAX);
     let uid = hpa.metadata.uid.as_deref();
-    let existing = context.cache.autoscaler(key);
-    if existing.is_none_or(|existing| differs(&existing, accepted) || !is_owned_by(existing.as_ref(), uid)) {
-        apply::<PodAutoscaler>(&context.clients.rate_limited, &desired(key, hpa, accepted)).await?;
-        tracing::info!("PodAutoscaler applied for HPA");
+    let client = &context.clients.rate_limited;
+    if let Some(existing) = context.cache.autoscaler(key) {
+        let is_owned = is_owned_by(existing.as_ref(), uid);
+        if is_owned && !differs(&existing, accepted) || !is_owned && !may_adopt(client, hpa).await? {
+            return Ok(());
+        }
     }
+    apply::<PodAutoscaler>(client, &desired(key, hpa, accepted)).await?;
+    tracing::info!("PodAutoscaler applied for HPA");
     Ok(())
 }
 

@@ -29,6 +29,7 @@ use kube::runtime::controller::Action;
 use crate::activators::directory::{ListeningActivators, PortHolder};
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
+use crate::kubernetes::server_side_apply::may_adopt;
 use foreign_endpoints::ForeignEndpoints;
 
 pub use condition_types::{ACTIVATORS_POPULATED, READY};
@@ -63,6 +64,10 @@ pub async fn reconcile(
             return withdrawn.map(|()| Action::requeue(RESYNC));
         }
     };
+    let client = context.clients.urgent.without_rate_limit();
+    if apply::adopts(&observed) && !may_adopt(client, sks.as_ref()).await? {
+        return Ok(Action::await_change());
+    }
     let mut written = Ok(());
     if observed.ports != observed.status().ports {
         // Activators open the ports of this status. The probe below verifies that they listen.

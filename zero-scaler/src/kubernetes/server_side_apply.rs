@@ -123,6 +123,22 @@ pub fn is_owned_by<K: Resource>(object: &K, owner_uid: Option<&str>) -> bool {
     owner_uid.is_some() && controller_of(object).map(|owner| owner.uid.as_str()) == owner_uid
 }
 
+/// Whether an owner still exists and is not being deleted, read from the API server. To be checked
+/// before an object without this owner gets it: the cache of owners may be behind that of the
+/// object, whose reference was removed by a deletion of the owner with `--cascade=orphan`. With the
+/// reference written again, garbage collection would delete the object.
+///
+/// # Errors
+/// Any API error.
+pub async fn may_adopt<K: Namespaced>(client: &Client, owner: &K) -> Result<bool, kube::Error> {
+    let meta = owner.meta();
+    let api: Api<K> = Api::namespaced(client.clone(), meta.namespace.as_deref().unwrap_or_default());
+    let current = api.get_metadata_opt(meta.name.as_deref().unwrap_or_default()).await?;
+    Ok(current.is_some_and(|current| {
+        current.metadata.uid == meta.uid && current.metadata.deletion_timestamp.is_none()
+    }))
+}
+
 fn api_of<K: Namespaced>(client: &Client, object: &Value) -> (Api<K>, String) {
     let field = |name: &str| {
         object.pointer(&format!("/metadata/{name}")).and_then(Value::as_str).unwrap_or_default().to_owned()

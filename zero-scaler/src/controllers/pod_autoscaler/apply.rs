@@ -18,7 +18,7 @@ use crate::controllers::context::Context;
 use crate::controllers::reconciler::ReconcileError;
 use crate::kubernetes::errors::refusal;
 use crate::kubernetes::reasons::Reason;
-use crate::kubernetes::server_side_apply::{apply, apply_status, is_owned_by};
+use crate::kubernetes::server_side_apply::{apply, apply_status, is_owned_by, may_adopt};
 use crate::scaling::scale_targets::{ScaleError, TargetScale};
 
 /// Writes the size of the plan, if it has one.
@@ -118,6 +118,8 @@ pub(super) struct DueWrites {
     serverless_service: Option<Value>,
     status: Option<PodAutoscalerStatus>,
     moves_requests: bool,
+    /// Whether an existing object has no owner, or a former one.
+    adopts: bool,
 }
 
 // === impl DueWrites ===
@@ -157,6 +159,8 @@ impl DueWrites {
             metric: metric_is_due.then(|| desired::metric_object(key, autoscaler, &metric)),
             serverless_service: sks_is_due.then(|| desired::serverless_service_object(key, autoscaler, &sks)),
             status: None,
+            adopts: observed.metric.as_ref().is_some_and(|existing| existing.owner.as_deref() != uid)
+                || observed.serverless_service.as_ref().is_some_and(|existing| !is_owned_by(existing, uid)),
             moves_requests: observed
                 .serverless_service
                 .as_ref()
@@ -184,6 +188,9 @@ pub(super) async fn write_due(
     context: &Context,
 ) -> Result<(), ReconcileError> {
     let client = context.clients.urgent.without_rate_limit();
+    if due.adopts && !may_adopt(client, &observed.autoscaler).await? {
+        return Ok(());
+    }
     let mut children = Ok(());
     if let Some(sks) = &due.serverless_service {
         children = apply::<ServerlessService>(client, sks).await.map(drop);

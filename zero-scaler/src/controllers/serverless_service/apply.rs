@@ -18,6 +18,13 @@ use crate::kubernetes::server_side_apply::{
     apply, apply_new, apply_status, delete, delete_unchanged, is_owned_by,
 };
 
+/// Whether an existing object has no owner, or a former one.
+pub(super) fn adopts(observed: &ObservedService) -> bool {
+    let uid = observed.sks.metadata.uid.as_deref();
+    observed.slices.iter().any(|slice| !is_owned_by(slice.as_ref(), uid))
+        || observed.private_service.as_ref().is_some_and(|private| !is_owned_by(private.as_ref(), uid))
+}
+
 /// Writes the desired slices, then deletes our others, so that the Service is never without
 /// endpoints.
 pub(super) async fn slices(

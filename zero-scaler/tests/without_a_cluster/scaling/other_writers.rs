@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::cluster::{AUTOSCALER, Cluster, HPA, condition};
+use crate::harness::cluster::{AUTOSCALER, Cluster, HPA, SERVERLESS_SERVICE, condition};
 use crate::harness::scenario::Scenario;
 
 const HPA_ON_CPU: &str = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/cpu";
@@ -100,6 +100,39 @@ async fn former_target_of_a_changed_hpa_leaves_zero_within_seconds() {
         });
         scenario.advance(Duration::from_secs(3)).await;
         assert_eq!(scenario.cluster.size(), 1, "custom resource: {gadget}");
+    }
+}
+
+/// The path of an object.
+type Dependent = fn(&Scenario) -> String;
+
+/// Garbage collection removes the owner reference after the API server has marked the owner. The
+/// watch of the owners may be behind that of their dependents.
+#[tokio::test(start_paused = true)]
+async fn orphaning_deletion_that_watches_report_late_leaves_its_dependents_without_owner() {
+    let slice = |scenario: &Scenario| {
+        let mut objects = scenario.cluster.api.objects().into_iter();
+        let is_owned = |object: &Value| object.pointer("/metadata/ownerReferences/0").is_some();
+        objects.find(|(path, object)| path.contains("/shop/endpointslices/") && is_owned(object)).unwrap().0
+    };
+    let cases: [(&str, &str, Dependent); 3] = [
+        (HPA, "/apis/autoscaling/v2/horizontalpodautoscalers", |_| AUTOSCALER.to_owned()),
+        (AUTOSCALER, "/apis/autoscaling.rouse.dev/v1alpha1/podautoscalers", |_| {
+            SERVERLESS_SERVICE.to_owned()
+        }),
+        (SERVERLESS_SERVICE, "/apis/autoscaling.rouse.dev/v1alpha1/serverlessservices", slice),
+    ];
+    for (owner, resource, dependent) in cases {
+        let mut scenario = Scenario::at_zero().await;
+        let dependent = dependent(&scenario);
+        scenario.cluster.api.pause_watches(Some(resource));
+        scenario.cluster.edit(owner, |owner| {
+            owner["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            owner["metadata"]["finalizers"] = json!(["orphan"]);
+        });
+        scenario.cluster.edit(&dependent, |it| it["metadata"]["ownerReferences"] = Value::Null);
+        scenario.advance(Duration::from_secs(10)).await;
+        assert_eq!(scenario.cluster.field(&dependent, "/metadata/ownerReferences"), Value::Null, "{owner}");
     }
 }
 
