@@ -6,8 +6,9 @@
 //! ([`Reporters`](autoscaler::stats::reporters::Reporters)). They scale none of its workloads down.
 //!
 //! What surprises: the Lease is not renewed. It is valid as long as it exists, so a list stays
-//! valid if the API server is lost as well. It is deleted when the requests have ended or are
-//! reported again, by the next container of the pod, and by Kubernetes together with the pod.
+//! valid if the API server is lost as well. A list without a workload is published too, because
+//! without a Lease the last report is valid. It is deleted when the requests are reported again, by
+//! the next container of the pod, and by Kubernetes together with the pod.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -40,11 +41,18 @@ pub struct CarriedPublication {
     pod: String,
 }
 
+/// The Lease of this pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum PublishedLease {
+    Absent,
+    Carrying(CarriedWorkloads),
+}
+
 /// What is published, and when to write again.
 #[derive(Debug, Default)]
 struct PublicationState {
     /// `None` while it is not known: a former container may have left a Lease.
-    published: Option<CarriedWorkloads>,
+    published: Option<PublishedLease>,
     unreported_since: Option<Instant>,
     /// What was carried in each of the last seconds.
     carried: VecDeque<(Instant, CarriedWorkloads)>,
@@ -75,10 +83,10 @@ impl CarriedPublication {
         let mut state = PublicationState::default();
         loop {
             sleep(BEAT).await;
-            let Some(workloads) = state.next(is_reported(), &carried, Instant::now()) else { continue };
-            let result = timeout(REQUEST_TIMEOUT, self.write(&workloads)).await;
+            let Some(lease) = state.next(is_reported(), &carried, Instant::now()) else { continue };
+            let result = timeout(REQUEST_TIMEOUT, self.write(&lease)).await;
             match result.unwrap_or(Err(PublishError::Timeout)) {
-                Ok(()) => state.published = Some(workloads),
+                Ok(()) => state.published = Some(lease),
                 Err(error) => {
                     tracing::warn!(%error, "carried workloads not published, retrying");
                     // It may have been written all the same.
@@ -89,13 +97,13 @@ impl CarriedPublication {
         }
     }
 
-    async fn write(&self, workloads: &CarriedWorkloads) -> Result<(), PublishError> {
-        if workloads.is_none() {
+    async fn write(&self, lease: &PublishedLease) -> Result<(), PublishError> {
+        let PublishedLease::Carrying(workloads) = lease else {
             return match self.leases.delete(&self.pod, &DeleteParams::default()).await {
                 Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
                 result => Ok(result.map(drop)?),
             };
-        }
+        };
         let uid = self.pods.get_metadata(&self.pod).await?.metadata.uid;
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1",
@@ -130,19 +138,20 @@ impl PublicationState {
         is_reported: bool,
         carried: impl FnOnce() -> CarriedWorkloads,
         now: Instant,
-    ) -> Option<CarriedWorkloads> {
+    ) -> Option<PublishedLease> {
         let since = self.unreported_since.filter(|_| !is_reported);
         self.unreported_since = (!is_reported).then_some(since.unwrap_or(now));
         let is_due = since.is_some_and(|since| now.saturating_duration_since(since) >= PUBLISH_AFTER);
-        if is_due {
+        let lease = if is_due {
             self.carried.push_back((now, carried()));
             self.carried.retain(|(at, _)| now.saturating_duration_since(*at) < KEPT_FOR);
+            let carried = self.carried.iter().map(|(_, workloads)| workloads.clone());
+            PublishedLease::Carrying(carried.fold(CarriedWorkloads::none(), CarriedWorkloads::union))
         } else {
             self.carried.clear();
-        }
-        let carried = self.carried.iter().map(|(_, workloads)| workloads.clone());
-        let workloads = carried.fold(CarriedWorkloads::none(), CarriedWorkloads::union);
-        (self.published.as_ref() != Some(&workloads)).then_some(workloads)
+            PublishedLease::Absent
+        };
+        (self.published.as_ref() != Some(&lease)).then_some(lease)
     }
 }
 
@@ -204,7 +213,7 @@ mod tests {
         assert_eq!(publishing.after(60).await.as_deref(), Some("shop/web"));
         assert_eq!(publishing.api.writes().len(), writes + 1, "it is not renewed");
         publishing.requests.lock().1.clear();
-        assert_eq!(publishing.after(15).await, None, "the last request has ended");
+        assert_eq!(publishing.after(15).await.as_deref(), Some(""), "the last request has ended");
         publishing.requests.lock().1 = vec!["web"];
         assert_eq!(publishing.after(3).await.as_deref(), Some("shop/web"));
         publishing.requests.lock().0 = true;

@@ -40,7 +40,7 @@ impl CarriedWorkloads {
     }
 
     /// No workload.
-    pub fn none() -> Self {
+    pub const fn none() -> Self {
         Self::Listed(BTreeSet::new())
     }
 
@@ -76,6 +76,12 @@ impl CarriedWorkloads {
             (Self::Listed(keys), Self::Listed(others)) => Self::new(keys.into_iter().chain(others)),
             _ => Self::All,
         }
+    }
+}
+
+impl Default for CarriedWorkloads {
+    fn default() -> Self {
+        Self::none()
     }
 }
 

@@ -4,7 +4,7 @@
 //! last frame of a second is its beat. A frame that is missing, malformed or in part unknown makes
 //! the second incomplete: a request that it reported would be missing.
 
-use super::ActivatorReport;
+use super::{ActivatorReport, CarriedWorkloads};
 
 /// The frames of one connection.
 #[derive(Debug, Default)]
@@ -15,15 +15,18 @@ pub struct ReportStream {
     last: Option<u64>,
     /// Whether a part of the present second is missing.
     is_damaged: bool,
+    /// The workloads that the frames of the present second report requests of.
+    carried: CarriedWorkloads,
 }
 
 /// What a frame shows of its activator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamState {
     /// All frames until now were received, and the second has not ended.
     Open,
-    /// The second ended, and all of its frames were received.
-    SecondReported,
+    /// The second ended, and all of its frames were received. They report requests of these
+    /// workloads.
+    SecondReported(CarriedWorkloads),
     /// A part of the present second is missing.
     Damaged,
 }
@@ -49,15 +52,17 @@ impl ReportStream {
         let follows = last.is_none_or(|last| report.sequence == last.saturating_add(1));
         *last = Some(report.sequence);
         self.is_damaged |= !follows || !is_whole || report.skipped > 0;
-        match (self.is_damaged, report.is_beat) {
-            (true, true) => {
-                self.is_damaged = false;
-                StreamState::Damaged
-            }
-            (true, false) => StreamState::Damaged,
-            (false, true) => StreamState::SecondReported,
-            (false, false) => StreamState::Open,
+        let busy = report.messages.iter().filter(|message| message.stat.average_concurrent_requests > 0.0);
+        let busy = CarriedWorkloads::new(busy.map(|message| message.key.clone()));
+        let carried = std::mem::take(&mut self.carried).union(busy);
+        if !report.is_beat {
+            self.carried = carried;
+            return if self.is_damaged { StreamState::Damaged } else { StreamState::Open };
         }
+        if std::mem::take(&mut self.is_damaged) {
+            return StreamState::Damaged;
+        }
+        StreamState::SecondReported(carried)
     }
 
     /// Takes a frame that could not be decoded.
@@ -68,7 +73,11 @@ impl ReportStream {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Stat, StatMessage};
     use super::*;
+    use crate::Key;
+
+    const IDLE_SECOND: StreamState = StreamState::SecondReported(CarriedWorkloads::none());
 
     type Damage = fn(&mut ReportStream);
 
@@ -83,13 +92,32 @@ mod tests {
     #[test]
     fn second_is_reported_when_its_last_frame_follows_all_others() {
         let mut stream = ReportStream::default();
-        assert_eq!(stream.frame(&frame(7, true), true), StreamState::SecondReported, "of any number");
+        assert_eq!(stream.frame(&frame(7, true), true), IDLE_SECOND, "of any number");
         assert_eq!(stream.frame(&frame(8, false), true), StreamState::Open);
         assert_eq!(stream.frame(&poke(3), true), StreamState::Open);
         assert_eq!(stream.frame(&poke(4), true), StreamState::Open, "pokes pass other frames");
-        assert_eq!(stream.frame(&frame(9, true), true), StreamState::SecondReported);
+        assert_eq!(stream.frame(&frame(9, true), true), IDLE_SECOND);
         assert_eq!(stream.activator(), Some("a"));
         assert_eq!(stream.frame(&frame(0, true), true), StreamState::Open, "of version 0");
+    }
+
+    #[test]
+    fn second_lists_the_workloads_with_requests_in_any_of_its_frames() {
+        let busy = |frame: ActivatorReport, names: &[&str], requests: f64| {
+            let stat = Stat { average_concurrent_requests: requests, ..Stat::default() };
+            let message = |name: &&str| StatMessage { key: Key::new("shop", *name), stat: stat.clone() };
+            ActivatorReport { messages: names.iter().map(message).collect(), ..frame }
+        };
+        let carried = |names: &[&str]| {
+            let keys = names.iter().map(|name| Key::new("shop", *name));
+            StreamState::SecondReported(CarriedWorkloads::new(keys))
+        };
+        let mut stream = ReportStream::default();
+        stream.frame(&busy(poke(1), &["poked"], 1.0), true);
+        stream.frame(&busy(frame(1, false), &["web"], 0.1), true);
+        let last = busy(frame(2, true), &["web", "api"], 2.0);
+        assert_eq!(stream.frame(&last, true), carried(&["api", "poked", "web"]));
+        assert_eq!(stream.frame(&busy(frame(3, true), &["web"], 0.0), true), IDLE_SECOND, "it has ended");
     }
 
     #[test]
@@ -116,7 +144,7 @@ mod tests {
             damage(&mut stream);
             let next = stream.last.unwrap_or_default() + 1;
             assert_eq!(stream.frame(&frame(next, true), true), StreamState::Damaged, "{what}");
-            assert_eq!(stream.frame(&frame(next + 1, true), true), StreamState::SecondReported, "{what}");
+            assert_eq!(stream.frame(&frame(next + 1, true), true), IDLE_SECOND, "{what}");
         }
     }
 }

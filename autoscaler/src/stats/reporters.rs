@@ -12,7 +12,9 @@
 //! | ready, and [cut off](Reporters::cut_off) | for the time of a drain, outside the endpoints |
 //!
 //! One that is due no more may still carry long requests. It publishes their workloads through the
-//! API server ([`CarriedWorkloads`]), and of those nothing is complete.
+//! API server ([`CarriedWorkloads`]), and of those nothing is complete. Where it has published
+//! nothing, the API server may be out of its reach too: then it is so for the workloads of its last
+//! report.
 //!
 //! What surprises: with no reporter that is due, nothing is complete. The sum of no reports is not
 //! zero.
@@ -55,6 +57,8 @@ struct Reporter {
     /// Since when each second was reported, and the last report; `None` while it is silent.
     reports: Option<(Instant, Instant)>,
     silent_since: Instant,
+    /// The workloads with requests in its last second that was reported.
+    carried: CarriedWorkloads,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,25 +113,37 @@ impl Reporters {
     }
 
     /// Takes what activators published. Returns the workloads that none of them carries any more.
-    pub fn publish(&mut self, published: PublishedWorkloads) -> CarriedWorkloads {
-        let before = self.published.replace(published).unwrap_or_default();
-        let is_all =
-            |published: &PublishedWorkloads| published.values().any(|it| *it == CarriedWorkloads::All);
-        if is_all(&before) && !self.published.as_ref().is_some_and(is_all) {
+    pub fn publish(&mut self, published: PublishedWorkloads, now: Instant) -> CarriedWorkloads {
+        let before: Vec<_> = self.unreported(now).map(|(_, workloads)| workloads.clone()).collect();
+        self.published = Some(published);
+        let mut after = self.unreported(now).map(|(_, workloads)| workloads);
+        if before.contains(&CarriedWorkloads::All) && !after.any(|it| *it == CarriedWorkloads::All) {
             return CarriedWorkloads::All;
         }
-        let listed = before.into_values().flat_map(CarriedWorkloads::into_listed);
-        CarriedWorkloads::Listed(listed.filter(|key| self.carrier(key).is_none()).collect())
+        let listed = before.into_iter().flat_map(CarriedWorkloads::into_listed);
+        CarriedWorkloads::Listed(listed.filter(|key| self.carrier(key, now).is_none()).collect())
     }
 
-    /// The activator that published that it carries requests of this workload.
-    pub fn carrier(&self, key: &Key) -> Option<&str> {
-        let mut published = self.published.iter().flatten();
-        published.find(|(_, workloads)| workloads.contains(key)).map(|(activator, _)| activator.as_str())
+    /// The activator that may carry requests of this workload without a report of them.
+    pub fn carrier(&self, key: &Key, now: Instant) -> Option<&str> {
+        let mut unreported = self.unreported(now);
+        unreported.find(|(_, workloads)| workloads.contains(key)).map(|(activator, _)| activator)
     }
 
-    /// An activator reported a whole second.
-    pub fn reported(&mut self, name: &str, now: Instant) {
+    /// What activators published, and what the silent ones without a publication carried when they
+    /// last reported. One that is not ready ends within a drain.
+    pub fn unreported(&self, now: Instant) -> impl Iterator<Item = (&str, &CarriedWorkloads)> {
+        let published = self.published.iter().flatten();
+        let silent = self.activators.iter().filter(move |(name, reporter)| {
+            let has_published = self.published.as_ref().is_some_and(|all| all.contains_key(*name));
+            reporter.listing == Listing::Ready && reporter.is_silent(now) && !has_published
+        });
+        let last_reported = silent.map(|(name, reporter)| (name, &reporter.carried));
+        published.chain(last_reported).map(|(name, workloads)| (name.as_str(), workloads))
+    }
+
+    /// An activator reported a whole second, with requests of these workloads.
+    pub fn reported(&mut self, name: &str, carried: CarriedWorkloads, now: Instant) {
         if !self.activators.contains_key(name) {
             self.activators.insert(name.to_owned(), Reporter::new(now));
         }
@@ -135,6 +151,7 @@ impl Reporters {
             let since = reporter.reports.filter(|_| !reporter.is_silent(now)).map_or(now, |(since, _)| since);
             reporter.reports = Some((since, now));
             reporter.silent_since = now;
+            reporter.carried = carried;
         }
     }
 
@@ -153,12 +170,12 @@ impl Reporters {
 
     /// Whether all requests of this workload were reported in the last second.
     pub fn are_complete_for(&self, key: &Key, now: Instant) -> bool {
-        self.are_complete(now) && self.carrier(key).is_none()
+        self.are_complete(now) && self.carrier(key, now).is_none()
     }
 
     /// Whether an activator with requests of this workload may not have reported the last second.
     pub fn is_any_silent_for(&self, key: &Key, now: Instant) -> bool {
-        self.due(now).any(|(_, reporter)| reporter.is_silent(now)) || self.carrier(key).is_some()
+        self.due(now).any(|(_, reporter)| reporter.is_silent(now)) || self.carrier(key, now).is_some()
     }
 
     /// The activators that are due and silent, by name.
@@ -209,7 +226,8 @@ impl Reporters {
 
 impl Reporter {
     fn new(now: Instant) -> Self {
-        Self { listing: Listing::Absent, reports: None, silent_since: now }
+        let carried = CarriedWorkloads::none();
+        Self { listing: Listing::Absent, reports: None, silent_since: now, carried }
     }
 
     fn is_silent(&self, now: Instant) -> bool {
@@ -238,7 +256,7 @@ mod tests {
         fn new() -> Self {
             let start = tokio::time::Instant::now().into_std();
             let mut cluster = Self { reporters: Reporters::default(), start };
-            cluster.reporters.publish(PublishedWorkloads::new());
+            cluster.reporters.publish(PublishedWorkloads::new(), start);
             cluster.list(0, &[("a", true), ("b", true)]);
             cluster
         }
@@ -256,7 +274,7 @@ mod tests {
         fn report(&mut self, seconds: std::ops::RangeInclusive<u64>, names: &[&str]) {
             for second in seconds {
                 let at = self.at(second);
-                names.iter().for_each(|name| self.reporters.reported(name, at));
+                names.iter().for_each(|name| self.reporters.reported(name, CarriedWorkloads::none(), at));
             }
         }
 
@@ -341,7 +359,7 @@ mod tests {
         cluster.list(3, &[("a", true), ("b", true), ("c", true)]);
         assert!(!cluster.is_complete(3));
         let mut restarted = Cluster { reporters: Reporters::default(), ..cluster };
-        restarted.reporters.publish(PublishedWorkloads::new());
+        restarted.reporters.publish(PublishedWorkloads::new(), restarted.start);
         restarted.list(3, &[("a", true), ("b", false)]);
         restarted.report(3..=3, &["a"]);
         assert!(!restarted.is_complete(3), "b may have been ready before this process started");
@@ -381,7 +399,8 @@ mod tests {
         assert!(cluster.reporters.are_complete_for(&web, cluster.at(300)), "b is due no more");
         let publish = |cluster: &mut Cluster, workloads: Option<&str>| {
             let published = workloads.map(|text| ("b".to_owned(), CarriedWorkloads::parse(text)));
-            let released = cluster.reporters.publish(published.into_iter().collect());
+            let now = cluster.at(300);
+            let released = cluster.reporters.publish(published.into_iter().collect(), now);
             let is_complete = [&web, &api].map(|key| {
                 let (reporters, now) = (&cluster.reporters, cluster.at(300));
                 assert_eq!(reporters.are_complete_for(key, now), !reporters.is_any_silent_for(key, now));
@@ -391,7 +410,7 @@ mod tests {
         };
         let expect = |released: &str, is_complete| (released.to_owned(), is_complete);
         assert_eq!(publish(&mut cluster, Some("shop/web")), expect("", [false, true]));
-        assert_eq!(cluster.reporters.carrier(&web), Some("b"));
+        assert_eq!(cluster.reporters.carrier(&web, cluster.at(300)), Some("b"));
         assert_eq!(publish(&mut cluster, Some("shop/web shop/api")), expect("", [false, false]));
         assert_eq!(publish(&mut cluster, Some("shop/api")), expect("shop/web", [true, false]));
         assert_eq!(publish(&mut cluster, Some("*")), expect("", [false, false]));
@@ -404,7 +423,41 @@ mod tests {
         cluster.reporters.published = None;
         cluster.report(1..=2, &["a", "b"]);
         assert!(!cluster.is_complete(2));
-        cluster.reporters.publish(PublishedWorkloads::new());
+        cluster.reporters.publish(PublishedWorkloads::new(), cluster.at(2));
         assert!(cluster.is_complete(2));
+    }
+
+    #[test]
+    fn workload_of_the_last_report_is_incomplete_while_activator_cannot_publish_either() {
+        let [web, api] = ["web", "api"].map(|name| Key::new("shop", name));
+        let cut_off = || {
+            let mut cluster = Cluster::new();
+            cluster.report(1..=10, &["a", "b"]);
+            let carried = CarriedWorkloads::new([web.clone()]);
+            cluster.reporters.reported("b", carried, cluster.start + Duration::from_secs(10));
+            cluster.report(11..=300, &["a"]);
+            let now = cluster.at(300);
+            assert!(cluster.is_complete(300), "b is due no more");
+            assert!(!cluster.reporters.are_complete_for(&web, now));
+            assert!(cluster.reporters.are_complete_for(&api, now));
+            (cluster, now)
+        };
+        let (mut cluster, now) = cut_off();
+        let nothing = PublishedWorkloads::from([("b".to_owned(), CarriedWorkloads::none())]);
+        assert_eq!(cluster.reporters.publish(nothing, now).to_string(), "shop/web", "its requests ended");
+        assert!(cluster.reporters.are_complete_for(&web, now));
+        let (mut cluster, now) = cut_off();
+        cluster.report(300..=300, &["b"]);
+        assert!(cluster.reporters.are_complete_for(&web, now), "it reports again");
+        for listed in [vec![("a", true)], vec![("a", true), ("b", false)]] {
+            let (mut cluster, _) = cut_off();
+            cluster.list(300, &listed);
+            cluster.report(301..=430, &["a"]);
+            let reporters = &cluster.reporters;
+            assert!(
+                reporters.are_complete_for(&web, cluster.at(430)),
+                "it has ended, or is lost: {listed:?}"
+            );
+        }
     }
 }

@@ -162,7 +162,7 @@ impl Collector {
 
     /// Takes what activators that cannot report published.
     pub fn publish_carried(&self, published: PublishedWorkloads) {
-        self.reporters.lock().publish(published);
+        self.reporters.lock().publish(published, Instant::now().into_std());
     }
 
     /// Whether every activator that may carry requests of this workload reported the last second.
@@ -239,8 +239,9 @@ impl ConnectedActivator {
     pub fn frame(&mut self, report: &ActivatorReport, is_whole: bool) {
         match self.stream.frame(report, is_whole) {
             StreamState::Open => {}
-            StreamState::SecondReported => {
-                self.collector.reporters.lock().reported(&report.activator, Instant::now().into_std());
+            StreamState::SecondReported(carried) => {
+                let now = Instant::now().into_std();
+                self.collector.reporters.lock().reported(&report.activator, carried, now);
             }
             StreamState::Damaged => self.collector.activator_lost(Some(&report.activator)),
         }

@@ -3,8 +3,8 @@
 //! Without the reports of one activator no workload goes to zero: it may carry a request of any.
 //! One that cannot report for longer than a drain, while others can, leaves the endpoints of all
 //! workloads. It runs on, so its requests end as in a drain, and after the time of another drain
-//! workloads go to zero again, except those that it published as carried. If none can report, all
-//! stay, and nothing goes to zero.
+//! workloads go to zero again, except those that it published as carried, or, if it published
+//! nothing, reported last. If none can report, all stay, and nothing goes to zero.
 //!
 //! Input: this process's push connections, the slices of Service `activator`, the Leases of
 //! activators, and what the metrics-adapters miss: an activator that only they miss has to leave as
@@ -34,6 +34,8 @@ struct SeenReports {
     silent: BTreeSet<String>,
     are_complete: bool,
     cut_off: BTreeSet<String>,
+    /// Activators that may carry requests without a report of them.
+    carriers: BTreeSet<String>,
     /// Which activators are silent, and since when. Made once, so that it does not change.
     message: String,
 }
@@ -41,7 +43,7 @@ struct SeenReports {
 /// What an update changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ReportChanges {
-    /// Activators became silent, or report again.
+    /// Activators became silent, report again, or carry no unreported requests any more.
     pub silent: bool,
     /// Activators have to leave the endpoints, or may return.
     pub cut_off: bool,
@@ -52,9 +54,9 @@ pub struct ReportChanges {
 // === impl ActivatorReports ===
 
 impl ActivatorReports {
-    /// An activator reported a whole second to this process.
-    pub fn reported(&self, name: &str) {
-        self.reporters.lock().reported(name, now());
+    /// An activator reported a whole second to this process, with requests of these workloads.
+    pub fn reported(&self, name: &str, carried: CarriedWorkloads) {
+        self.reporters.lock().reported(name, carried, now());
     }
 
     /// A report of an activator is missing, or its connection ended.
@@ -74,7 +76,7 @@ impl ActivatorReports {
 
     /// Takes what activators that cannot report published; see [`Reporters::publish`].
     pub fn publish(&self, published: PublishedWorkloads) -> CarriedWorkloads {
-        self.reporters.lock().publish(published)
+        self.reporters.lock().publish(published, now())
     }
 
     /// Which activators are silent, and since when; `None` if all requests of this workload are
@@ -84,9 +86,9 @@ impl ActivatorReports {
             return Some(self.seen.lock().message.clone());
         }
         let reporters = self.reporters.lock();
-        let activator = reporters.carrier(key)?;
+        let activator = reporters.carrier(key, now())?;
         Some(format!(
-            "activator {activator} cannot report its requests of this workload, which have not ended"
+            "activator {activator} cannot report its requests of this workload, which may not have ended"
         ))
     }
 
@@ -105,6 +107,8 @@ impl ActivatorReports {
     pub(super) fn update(&self, adapters: MissingReports, at: Timestamp) -> ReportChanges {
         let reporters = self.reporters.lock();
         let (here, are_complete) = (reporters.missing(now()), reporters.are_complete(now()));
+        let carriers = reporters.unreported(now()).filter(|(_, workloads)| !workloads.is_none());
+        let carriers = carriers.map(|(name, _)| name.to_owned()).collect();
         drop(reporters);
         let union = |one: &[String], other: &[String]| one.iter().chain(other).cloned().collect();
         let silent: BTreeSet<String> = union(&here.silent, &adapters.silent);
@@ -112,7 +116,7 @@ impl ActivatorReports {
         *self.adapters.lock() = adapters;
         let mut seen = self.seen.lock();
         let changes = ReportChanges {
-            silent: seen.silent != silent || seen.are_complete != are_complete,
+            silent: seen.silent != silent || seen.are_complete != are_complete || seen.carriers != carriers,
             cut_off: seen.cut_off != cut_off,
             number: silent.len(),
         };
@@ -125,7 +129,8 @@ impl ActivatorReports {
         for name in cut_off.difference(&seen.cut_off) {
             tracing::warn!(activator = %name, "activator does not report, removed from endpoints");
         }
-        (seen.silent, seen.are_complete, seen.cut_off) = (silent, are_complete, cut_off);
+        (seen.silent, seen.are_complete) = (silent, are_complete);
+        (seen.cut_off, seen.carriers) = (cut_off, carriers);
         changes
     }
 }
@@ -159,7 +164,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn activator_that_an_adapter_misses_is_silent_here_too() {
         let reports = two_activators();
-        ["a", "b"].into_iter().for_each(|name| reports.reported(name));
+        ["a", "b"].into_iter().for_each(|name| reports.reported(name, CarriedWorkloads::none()));
         assert!(reports.are_complete());
         let changes = reports.update(missing(&["b"], &[]), Timestamp::UNIX_EPOCH);
         assert_eq!(changes, ReportChanges { silent: true, cut_off: false, number: 1 });
@@ -179,7 +184,7 @@ mod tests {
         let reports = two_activators();
         for _ in 0..DRAIN.as_secs() + 3 {
             tokio::time::advance(Duration::from_secs(1)).await;
-            reports.reported("a");
+            reports.reported("a", CarriedWorkloads::none());
         }
         assert_eq!(in_endpoints(&reports), ["a"]);
         reports.update(missing(&["a"], &["a"]), Timestamp::UNIX_EPOCH);

@@ -71,7 +71,9 @@ impl ActivatorConnections {
         let is_whole = report.messages.iter().all(|message| message.stat.is_plausible());
         match stream.frame(report, is_whole) {
             StreamState::Open => {}
-            StreamState::SecondReported => self.activators.reports().reported(&report.activator),
+            StreamState::SecondReported(carried) => {
+                self.activators.reports().reported(&report.activator, carried);
+            }
             StreamState::Damaged => self.interrupted(stream),
         }
     }

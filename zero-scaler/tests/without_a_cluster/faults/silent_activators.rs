@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use autoscaler::Key;
 use autoscaler::contract::CARRIED_WORKLOADS;
+use autoscaler::stats::CarriedWorkloads;
 use serde_json::json;
 
 use crate::harness::cluster::{ACTIVATOR, AUTOSCALER};
@@ -85,6 +87,25 @@ async fn requests_that_silent_activator_published_live_and_workload_sleeps_when_
     scenario.advance(Duration::from_secs(60)).await;
     assert_eq!(scenario.cluster.size(), 1);
     publish(&scenario, "shop/api");
+    scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
+    assert_eq!(scenario.cluster.observed().lost_requests, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_silent_activator_reported_last_live_until_it_reports_their_end() {
+    let mut scenario = two_activators().await;
+    scenario.carried = CarriedWorkloads::new([Key::new("shop", "web")]);
+    scenario.advance(Duration::from_secs(4)).await;
+    scenario.silent = vec!["activator-1"];
+    scenario.advance(Duration::from_secs(4)).await;
+    scenario.carried = CarriedWorkloads::none();
+    scenario.decide_idle();
+    // The API server is out of its reach, so it publishes nothing.
+    scenario.advance(Duration::from_secs(3600)).await;
+    assert_eq!(scenario.cluster.size(), 1);
+    assert_eq!(scenario.cluster.service_endpoints(), [ACTIVATOR], "it left all the same");
+    assert_eq!(scenario.cluster.field(AUTOSCALER, "/status/reason"), "ActivatorSilent");
+    scenario.silent.clear();
     scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
     assert_eq!(scenario.cluster.observed().lost_requests, [""; 0]);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::learning_report::LearningReport;
-use autoscaler::stats::{ActivatorReport, Stat, StatMessage};
+use autoscaler::stats::{ActivatorReport, CarriedWorkloads, Stat, StatMessage};
 use autoscaler::{Decision, DecisionEvent, Key};
 use clap::Parser;
 use component_base::auth::TokenGuard;
@@ -47,6 +47,8 @@ pub(crate) struct Scenario {
     hpa: Option<StockHpa>,
     /// Activators that send no reports, by the names of their pods.
     pub(crate) silent: Vec<&'static str>,
+    /// The workloads that the others report requests of.
+    pub(crate) carried: CarriedWorkloads,
     began: Instant,
     sent_at: Instant,
     /// Number of simulated crashes.
@@ -79,6 +81,7 @@ impl Scenario {
             scheduled_minimum: 0,
             hpa: None,
             silent: Vec::new(),
+            carried: CarriedWorkloads::none(),
             began: now,
             sent_at: now,
             crashes: 0,
@@ -215,7 +218,8 @@ impl Scenario {
         }
         for zero_scaler in &self.zero_scalers {
             let reporting = ["activator-0", "activator-1"].into_iter().filter(|it| !self.silent.contains(it));
-            reporting.for_each(|name| zero_scaler.context.routing.activators.reports().reported(name));
+            let reports = zero_scaler.context.routing.activators.reports();
+            reporting.for_each(|name| reports.reported(name, self.carried.clone()));
         }
         let metric = self.metric();
         if let Some(hpa) = &mut self.hpa {

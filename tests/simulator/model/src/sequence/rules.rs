@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use autoscaler::settings::{AutoscalerConfig, Settings};
+use autoscaler::stats::CarriedWorkloads;
 use autoscaler::stats::reporters::{BEAT, DRAIN, PublishedWorkloads, Reporters};
 
 use super::state::{PERIOD_MS, Silence};
@@ -68,12 +69,12 @@ fn conclude(silence: Silence, start: Instant) -> Conclusion {
     let mut reporters = Reporters::default();
     reporters.list(["a", "b"].map(|name| (name.to_owned(), true)), start);
     // The Leases were listed; the workloads that a silent activator publishes are not modelled.
-    reporters.publish(PublishedWorkloads::default());
+    reporters.publish(PublishedWorkloads::default(), start);
     let mut at = start;
     while at <= now {
-        reporters.reported("a", at);
+        reporters.reported("a", CarriedWorkloads::none(), at);
         if at + silent <= now {
-            reporters.reported("b", at);
+            reporters.reported("b", CarriedWorkloads::none(), at);
         }
         at += BEAT;
     }

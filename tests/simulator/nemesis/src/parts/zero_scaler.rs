@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use autoscaler::DecisionEvent;
 use autoscaler::stats::reporters::{LOST_AFTER, MissingReports};
-use autoscaler::stats::{ActivatorReport, ReportStream};
+use autoscaler::stats::{ActivatorReport, CarriedWorkloads, ReportStream};
 use axum::extract::ws::Utf8Bytes;
 use clap::Parser;
 use component_base::kubernetes::lease::{Leadership, Lease};
@@ -98,7 +98,7 @@ impl ZeroScaler {
 
     /// As if an activator had reported its second, whatever its connection is.
     pub fn assume_reported(&self, activator: &Activator) {
-        self.context.routing.activators.reports().reported(&activator.name);
+        self.context.routing.activators.reports().reported(&activator.name, CarriedWorkloads::none());
     }
 
     /// Ends the connections that are silent.
