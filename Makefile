@@ -412,6 +412,13 @@ test-system: images cluster-ready $(CHROMEDRIVER) ## Run the system tests on two
 test-system-long: ## The same with the tests that take minutes each
 	@$(MAKE) test-system SKIP_LONG=
 
+.PHONY: test-cuts
+test-cuts: export DATA_PATH := release
+test-cuts: images cluster-ready ## Cut activators off from sets of other parts, while they carry requests and sessions of five minutes
+	$(LINTING_CARGO) test $(ALL) --test system --no-run
+	tests/system/on-cluster rouse-cuts --hpa-sync-period 5s --network-policies --nodes 2 --zones a,b -- \
+	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture routing::silent_activator
+
 # As in test-system, with other workloads each time. The seed is printed: SEED=NUMBER repeats them.
 .PHONY: random-workloads
 random-workloads: export DATA_PATH := release

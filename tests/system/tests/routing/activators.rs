@@ -252,7 +252,7 @@ pub(super) async fn until_in_slices(
 }
 
 /// Whether the slices of a Service have this endpoint.
-async fn is_in_slices(namespace: &TestNamespace, service: &str, address: &str) -> Result<bool> {
+pub(super) async fn is_in_slices(namespace: &TestNamespace, service: &str, address: &str) -> Result<bool> {
     let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
     let slices = namespace.api::<EndpointSlice>().list(&of_service).await?;
     let mut endpoints = slices.iter().flat_map(|slice| slice.endpoints.iter().flatten());

@@ -1,33 +1,39 @@
-//! The reports of an activator are dropped while it serves requests, websockets and sessions: those
-//! live to their end, longer than it is due to report. It leaves the endpoints, other workloads go
-//! to zero, and the workloads of the sessions do when these have ended.
+//! Activators are cut off from other parts while they carry requests, calls, websockets and
+//! sessions of Redis: those live to their end, longer than a silent activator is due to report, and
+//! their workloads sleep afterwards. Other workloads sleep meanwhile.
+//!
+//! Each row of the table has an activator, and workloads whose clients connect to it directly. One
+//! more activator is healthy.
 
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use autoscaler::api::ServerlessService;
 use autoscaler::stats::reporters::DRAIN;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
-use kube::Client;
-use system_tests::cluster::installation::{self, begin_exclusive};
+use system_tests::cluster::installation::{self, begin_exclusive, leader, ready_pods};
+use system_tests::cluster::namespace::TestNamespace;
 use system_tests::cluster::packet_filter::{PacketFilter, in_cluster};
-use system_tests::traffic::load::{self, Load, until_first_response};
+use system_tests::traffic::load::{self, Load, RunningLoad, until_activators_respond, until_first_response};
+use system_tests::wait;
 use system_tests::workloads::deadlines::{POD_START, TO_ZERO};
-use system_tests::workloads::workload::{SERVICE_PORT, Sidecar, Workload, replicas, until_replicas};
+use system_tests::workloads::workload::{Sidecar, Workload, replicas, until_replicas};
+use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use super::activators::until_in_slices;
-use crate::zero::redis::{self, Redis};
+use super::activators::{is_in_slices, until_in_slices};
+use crate::zero::redis::Redis;
 
-/// Sessions of each protocol, so that at least one is in the activator that is cut off.
-const SESSIONS: u32 = 8;
-/// Longer than the two drains for which the activator is due, and shorter than the timeout of the
-/// connection to the client pod, which carries nothing meanwhile.
+/// Longer than the two drains for which a silent activator is due, and shorter than the timeout of
+/// the connection to the client pod, which carries nothing meanwhile.
 const LASTS: Duration = Duration::from_secs(285);
 /// The timeouts of requests without a sidecar, longer than that.
 const TIMEOUT: &str = "1h";
+/// Activators of an installation.
+const ACTIVATORS: i32 = 2;
 /// A websocket that is silent for as long as it lasts, and then gets its message back. The app does
 /// not check its handshake.
 const WEBSOCKET: &str = r"
@@ -45,94 +51,247 @@ const QUEUE: &str = r"
     echo $line";
 const QUEUE_RESPONSE: [&str; 2] = ["*-1", "\n"];
 
+/// What an activator is cut off from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Adapters,
+    LeadingAdapter,
+    ZeroScalers,
+    LeadingZeroScaler,
+    OtherActivators,
+    ApiServer,
+}
+
+/// One activator, and the names of its workloads.
+#[derive(Debug)]
+struct Cut {
+    from: &'static [Part],
+    http: &'static str,
+    redis: &'static str,
+}
+
+const CUTS: [Cut; 7] = [
+    Cut { from: &[Part::Adapters], http: "adapters", redis: "adapters-tcp" },
+    Cut { from: &[Part::ZeroScalers], http: "scalers", redis: "scalers-tcp" },
+    Cut { from: &[Part::LeadingAdapter, Part::LeadingZeroScaler], http: "leaders", redis: "leaders-tcp" },
+    Cut {
+        from: &[Part::LeadingAdapter, Part::LeadingZeroScaler, Part::ApiServer],
+        http: "leaders-api",
+        redis: "leaders-api-tcp",
+    },
+    Cut { from: &[Part::ApiServer], http: "api", redis: "api-tcp" },
+    Cut { from: &[Part::OtherActivators], http: "activators", redis: "activators-tcp" },
+    Cut {
+        from: &[Part::Adapters, Part::ZeroScalers, Part::OtherActivators, Part::ApiServer],
+        http: "all",
+        redis: "all-tcp",
+    },
+];
+
+/// A row that runs.
+struct Course {
+    cut: &'static Cut,
+    /// Address of its activator.
+    activator: String,
+    redis: Redis,
+    /// Whether its activator was in the slices.
+    listed: bool,
+    loads: Vec<RunningLoad>,
+    websocket: Child,
+    queue: Child,
+}
+
 #[tokio::test]
-#[ignore = "needs a cluster with Rouse: run make test-system"]
-async fn sessions_through_activator_without_reports_live_and_workloads_sleep_later() -> Result<()> {
+#[ignore = "needs a cluster with Rouse: run make test-cuts"]
+async fn sessions_through_activators_that_are_cut_off_live_and_their_workloads_sleep() -> Result<()> {
     let namespace = begin_exclusive("silent").await?;
     let client = namespace.client.clone();
-    let plain = |name: &str| {
-        let workload = Workload { sidecar: Sidecar::None, target: "100".to_owned(), ..Workload::new(name) };
-        workload.annotated("timeout", TIMEOUT).annotated("response-start-timeout", TIMEOUT)
-    };
-    let workload = plain("plain");
-    workload.create(&namespace).await?;
-    let redis = Redis::new("sessions", false, false)?;
-    redis.create(&namespace).await?;
-    let redis_ip = redis.cluster_ip(&namespace).await?;
-    redis.set_greeting(&namespace, &redis_ip).await?;
-    let url = workload.url(&namespace).await?;
-    until_first_response(&url, &namespace, POD_START).await?;
-    let silent = addresses(&client, "activator").await?.pop().context("no activator")?;
-    for service in ["plain", "sessions"] {
-        until_in_slices(&namespace, service, &silent, true, POD_START).await?;
-    }
+    let activators = CUTS.len() + 1;
+    installation::scale_component(&client, "activator", i32::try_from(activators)?).await?;
+    wait::until("the activators to be ready", POD_START, || async {
+        Ok((ready_pods(&client, "activator").await?.len() == activators).then_some(()))
+    })
+    .await?;
+    let addresses = addresses(&namespace, &ready_pods(&client, "activator").await?).await?;
+    let rows = CUTS.iter().zip(&addresses);
+    let prepared = try_join_all(rows.map(|(cut, address)| cut.prepare(&namespace, address))).await?;
 
-    // Last, so that it is not at zero before the cut.
+    // Last, so that it is not at zero before the cuts.
     plain("idle").create(&namespace).await?;
-    let requests =
-        Load { timeout: LASTS * 2, ..Load::concurrency(&url, SESSIONS, LASTS, Duration::from_secs(1)) };
-    let calls = Load { grpc: true, ..requests.clone() };
-    let running = [requests.start(&namespace).await?, calls.start(&namespace).await?];
-    let ip = url.trim_start_matches("http://").split(':').next().context("no address")?;
-    let websockets = sessions(WEBSOCKET, ip, SERVICE_PORT)?;
-    let queues = sessions(QUEUE, &redis_ip, redis::PORT)?;
+    let mut courses = Vec::new();
+    for ((cut, address), (url, redis)) in CUTS.iter().zip(&addresses).zip(prepared) {
+        courses.push(cut.start(&namespace, address, &url, redis).await?);
+    }
     sleep(Duration::from_secs(2)).await;
     let cut_at = Instant::now();
-    let mut receivers = addresses(&client, "metrics-adapter").await?;
-    receivers.extend(addresses(&client, "zero-scaler").await?);
-    let rule = format!("ip saddr {silent} ip daddr {{ {} }} tcp dport 8080 drop", receivers.join(", "));
-    let cut = PacketFilter::add("inet rouse_reports", "forward", &rule)?;
-    until_in_slices(&namespace, "plain", &silent, false, DRAIN + Duration::from_secs(30)).await?;
-    println!("{silent} left the slices {} s after the cut", cut_at.elapsed().as_secs());
-    // What it has published stays valid.
-    let rule = format!("ip saddr {silent} tcp dport 6443 drop");
-    let api_server = PacketFilter::add("inet rouse_api_server", "input", &rule)?;
-    until_replicas(&namespace, "idle", |n| n == 0, DRAIN * 2 + TO_ZERO).await?;
-    println!("idle was at zero {} s after the cut", cut_at.elapsed().as_secs());
-    ensure!(replicas(&namespace, "plain").await? == 1, "plain did not keep its size");
-    for running in running {
-        let responses = running.finish().await?;
-        load::ensure_all_ok(&responses)?;
-        ensure!(responses.len() >= SESSIONS as usize, "{} requests were sent", responses.len());
+    let mut filters = Vec::new();
+    for course in &courses {
+        filters.extend(course.isolate(&namespace, &addresses).await?);
     }
-    ensure_ended(websockets, WEBSOCKET_RESPONSE).await.context("websockets")?;
-    ensure_ended(queues, QUEUE_RESPONSE).await.context("sessions of Redis")?;
-    println!("the sessions ended {} s after the cut", cut_at.elapsed().as_secs());
-    drop(api_server);
-    until_replicas(&namespace, "plain", |n| n == 0, TO_ZERO).await?;
-    redis.until_at_zero(&namespace).await?;
-    println!("their workloads were at zero {} s after the cut", cut_at.elapsed().as_secs());
-    drop(cut);
-    until_in_slices(&namespace, "plain", &silent, true, Duration::from_secs(30)).await?;
-    redis.delete(&namespace).await?;
+    for course in courses.iter().filter(|course| course.cut.is_silent()) {
+        let deadline = DRAIN + Duration::from_secs(30);
+        until_in_slices(&namespace, course.cut.http, &course.activator, false, deadline).await?;
+    }
+    println!("silent activators left the slices {} s after the cuts", cut_at.elapsed().as_secs());
+    until_replicas(&namespace, "idle", |n| n == 0, DRAIN * 2 + TO_ZERO).await?;
+    println!("idle was at zero {} s after the cuts", cut_at.elapsed().as_secs());
+    for course in &courses {
+        let size = replicas(&namespace, course.cut.http).await?;
+        ensure!(size == 1, "{}: the size is {size}", course.cut.http);
+    }
+    for course in &mut courses {
+        course.until_ended().await.with_context(|| course.cut.http)?;
+    }
+    println!("the sessions ended {} s after the cuts", cut_at.elapsed().as_secs());
+    // The end of requests is published, or reported when the cut is over.
+    let is_published = |cut: &Cut| !cut.is_silent() || !cut.from.contains(&Part::ApiServer);
+    for course in courses.iter().filter(|course| is_published(course.cut)) {
+        course.until_at_zero(&namespace).await?;
+    }
+    println!("workloads were at zero {} s after the cuts", cut_at.elapsed().as_secs());
+    drop(filters);
+    for course in &courses {
+        course.until_at_zero(&namespace).await?;
+        if course.listed {
+            let deadline = Duration::from_secs(30);
+            until_in_slices(&namespace, course.cut.http, &course.activator, true, deadline).await?;
+        }
+        course.redis.delete(&namespace).await?;
+    }
+    installation::scale_component(&client, "activator", ACTIVATORS).await?;
     namespace.end().await
 }
 
-/// The addresses of the ready pods of a part.
-async fn addresses(client: &Client, component: &str) -> Result<Vec<String>> {
-    let pods = installation::ready_pods(client, component).await?;
+fn plain(name: &str) -> Workload {
+    let workload = Workload { sidecar: Sidecar::None, target: "100".to_owned(), ..Workload::new(name) };
+    workload.annotated("timeout", TIMEOUT).annotated("response-start-timeout", TIMEOUT)
+}
+
+/// The addresses of pods of Rouse.
+async fn addresses(namespace: &TestNamespace, pods: &[String]) -> Result<Vec<String>> {
     try_join_all(pods.iter().map(async |name| {
-        let pod: Pod = installation::system_api(client).get(name).await?;
+        let pod: Pod = installation::system_api(&namespace.client).get(name).await?;
         pod.status.and_then(|status| status.pod_ip).with_context(|| format!("{name} has no address"))
     }))
     .await
 }
 
-/// Starts sessions on the node, which run a script of bash with the connection as descriptor 3.
-fn sessions(script: &str, address: &str, port: u16) -> Result<Vec<Child>> {
-    let script = format!("exec 3<>/dev/tcp/{address}/{port}; LASTS={}; {script}", LASTS.as_secs());
-    let start = |_| {
-        let mut bash = Command::from(in_cluster()?);
-        Ok(bash.args(["bash", "-c", &script]).stdout(Stdio::piped()).kill_on_drop(true).spawn()?)
-    };
-    (0..SESSIONS).map(start).collect()
+/// The activators' port of a workload.
+async fn leased_port(namespace: &TestNamespace, workload: &str) -> Result<u16> {
+    wait::until(&format!("a leased port of {workload}"), POD_START, || async {
+        let service = namespace.api::<ServerlessService>().get(workload).await?;
+        Ok(service.status.and_then(|status| Some(status.ports.first()?.activator_port)))
+    })
+    .await
 }
 
-async fn ensure_ended(sessions: Vec<Child>, [begin, end]: [&str; 2]) -> Result<()> {
-    for session in sessions {
-        let output = session.wait_with_output().await?;
-        let printed = String::from_utf8_lossy(&output.stdout).replace('\r', "");
-        ensure!(printed.starts_with(begin) && printed.ends_with(end), "a session printed {printed:?}");
-    }
+/// Starts a session on the node, which runs a script of bash with the connection as descriptor 3.
+fn session(script: &str, address: &str, port: u16) -> Result<Child> {
+    let script = format!("exec 3<>/dev/tcp/{address}/{port}; LASTS={}; {script}", LASTS.as_secs());
+    let mut bash = Command::from(in_cluster()?);
+    Ok(bash.args(["bash", "-c", &script]).stdout(Stdio::piped()).kill_on_drop(true).spawn()?)
+}
+
+async fn ensure_ended(session: &mut Child, [begin, end]: [&str; 2]) -> Result<()> {
+    let mut printed = String::new();
+    let output = session.stdout.as_mut().context("no output")?;
+    output.read_to_string(&mut printed).await?;
+    let printed = printed.replace('\r', "");
+    ensure!(printed.starts_with(begin) && printed.ends_with(end), "the session printed {printed:?}");
     Ok(())
+}
+
+// === impl Cut ===
+
+impl Cut {
+    /// Whether a receiver of reports gets none.
+    fn is_silent(&self) -> bool {
+        self.from.iter().any(|part| !matches!(part, Part::OtherActivators | Part::ApiServer))
+    }
+
+    /// Creates its workloads. Returns the address and port of the activator for HTTP, and a Redis.
+    async fn prepare(&self, namespace: &TestNamespace, activator: &str) -> Result<(String, Redis)> {
+        let workload = plain(self.http);
+        workload.create(namespace).await?;
+        let redis = Redis::new(self.redis, false, false)?;
+        redis.create(namespace).await?;
+        let ip = redis.cluster_ip(namespace).await?;
+        redis.set_greeting(namespace, &ip).await?;
+        until_first_response(&workload.url(namespace).await?, namespace, POD_START).await?;
+        let url = format!("http://{activator}:{}/", leased_port(namespace, self.http).await?);
+        until_activators_respond(&url, namespace, POD_START).await?;
+        Ok((url, redis))
+    }
+
+    /// Starts its sessions.
+    async fn start(
+        &'static self,
+        namespace: &TestNamespace,
+        activator: &str,
+        url: &str,
+        redis: Redis,
+    ) -> Result<Course> {
+        let requests =
+            Load { timeout: LASTS * 2, ..Load::concurrency(url, 1, LASTS, Duration::from_secs(1)) };
+        let calls = Load { grpc: true, ..requests.clone() };
+        Ok(Course {
+            cut: self,
+            activator: activator.to_owned(),
+            redis,
+            listed: is_in_slices(namespace, self.http, activator).await?,
+            loads: vec![requests.start(namespace).await?, calls.start(namespace).await?],
+            websocket: session(WEBSOCKET, activator, leased_port(namespace, self.http).await?)?,
+            queue: session(QUEUE, activator, leased_port(namespace, self.redis).await?)?,
+        })
+    }
+}
+
+// === impl Course ===
+
+impl Course {
+    /// Drops the packets of its activator to the parts of its cut.
+    async fn isolate(&self, namespace: &TestNamespace, activators: &[String]) -> Result<Vec<PacketFilter>> {
+        let client = &namespace.client;
+        let mut cut_off = Vec::new();
+        for part in self.cut.from {
+            cut_off.extend(match part {
+                Part::Adapters => addresses(namespace, &ready_pods(client, "metrics-adapter").await?).await?,
+                Part::LeadingAdapter => {
+                    addresses(namespace, &[leader(client, "metrics-adapter").await?]).await?
+                }
+                Part::ZeroScalers => addresses(namespace, &ready_pods(client, "zero-scaler").await?).await?,
+                Part::LeadingZeroScaler => {
+                    addresses(namespace, &[leader(client, "zero-scaler").await?]).await?
+                }
+                Part::OtherActivators => {
+                    activators.iter().filter(|other| **other != self.activator).cloned().collect()
+                }
+                Part::ApiServer => Vec::new(),
+            });
+        }
+        let (table, activator) = (self.cut.http.replace('-', "_"), &self.activator);
+        let mut filters = Vec::new();
+        if !cut_off.is_empty() {
+            let rule = format!("ip saddr {activator} ip daddr {{ {} }} drop", cut_off.join(", "));
+            filters.push(PacketFilter::add(&format!("inet rouse_{table}"), "forward", &rule)?);
+        }
+        if self.cut.from.contains(&Part::ApiServer) {
+            let rule = format!("ip saddr {activator} tcp dport 6443 drop");
+            filters.push(PacketFilter::add(&format!("inet rouse_{table}_api"), "input", &rule)?);
+        }
+        Ok(filters)
+    }
+
+    async fn until_ended(&mut self) -> Result<()> {
+        for load in std::mem::take(&mut self.loads) {
+            load::ensure_all_ok(&load.finish().await?)?;
+        }
+        ensure_ended(&mut self.websocket, WEBSOCKET_RESPONSE).await.context("the websocket")?;
+        ensure_ended(&mut self.queue, QUEUE_RESPONSE).await.context("the session of Redis")
+    }
+
+    async fn until_at_zero(&self, namespace: &TestNamespace) -> Result<()> {
+        until_replicas(namespace, self.cut.http, |n| n == 0, TO_ZERO).await?;
+        self.redis.until_at_zero(namespace).await
+    }
 }

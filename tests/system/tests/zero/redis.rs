@@ -46,7 +46,7 @@ const SERVER: &str = "usr/bin/redis-server";
 const CLIENT: &str = "usr/bin/redis-cli";
 /// Directories with those packages' files.
 const ROOTS: [&str; 3] = ["usr", "lib", "lib64"];
-pub(crate) const PORT: u16 = 6379;
+const PORT: u16 = 6379;
 /// Of the sidecar of the attached one.
 const OTHER_PORTS: SidecarPorts = SidecarPorts { traffic: 18012, admin: 18022, stats: 19090 };
 /// Number of clients, each in a pod of its own, that may find Redis still loading its data.
