@@ -11,6 +11,7 @@ mod departure;
 mod lingering;
 mod peer_closed;
 mod signals;
+mod unread_upload;
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -77,8 +78,12 @@ impl<S: AsyncRead + Abort + Unpin> AsyncRead for ClientStream<S> {
         let read =
             if is_ahead { Poll::Ready(Ok(())) } else { Pin::new(&mut this.stream).poll_read(cx, buffer) };
         this.awaits_bytes = read.is_pending();
-        if buffer.filled().len() > before {
-            this.signals.receive();
+        if this.awaits_bytes {
+            this.signals.await_bytes();
+        }
+        let received = buffer.filled().len() - before;
+        if received > 0 {
+            this.signals.receive(received);
         }
         read
     }

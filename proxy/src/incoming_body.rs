@@ -46,6 +46,8 @@ struct Http1Body {
     body: Incoming,
     /// `None` for an empty body.
     signals: Option<ClientSignals>,
+    /// Bytes of the last frame.
+    last: usize,
 }
 
 #[derive(Debug)]
@@ -69,7 +71,7 @@ type FramePoll = Poll<Option<Result<Frame<Bytes>, IncomingBodyError>>>;
 impl IncomingBody {
     pub(crate) fn http1(body: Incoming, signals: &ClientSignals) -> Self {
         let signals = (!body.is_end_stream()).then(|| signals.clone());
-        Self(Source::Http1(Http1Body { body, signals }))
+        Self(Source::Http1(Http1Body { body, signals, last: 0 }))
     }
 
     /// Reports to the connection's `memory` what is read of an upload.
@@ -119,11 +121,21 @@ impl Body for IncomingBody {
 
 impl Http1Body {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> FramePoll {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if let (Some(Err(_)), Some(signals)) = (&frame, &self.signals) {
-            signals.cut_upload();
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if let Some(signals) = &self.signals {
+            // The reader has sent a frame on before it polls for the next one.
+            let sent = mem::take(&mut self.last);
+            match &frame {
+                Poll::Ready(Some(Ok(frame))) => {
+                    self.last = frame.data_ref().map_or(0, Bytes::len);
+                    signals.upload().send_on(sent);
+                }
+                Poll::Ready(Some(Err(_))) => signals.cut_upload(),
+                Poll::Ready(None) => signals.upload().end(),
+                Poll::Pending => signals.upload().send_on_all(),
+            }
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(IncomingBodyError::Http1)))
+        Poll::Ready(ready!(frame).map(|frame| frame.map_err(IncomingBodyError::Http1)))
     }
 }
 
@@ -131,6 +143,7 @@ impl Drop for Http1Body {
     /// What the server has read is discarded, so that a small body leaves the connection open.
     fn drop(&mut self) {
         let Some(signals) = self.signals.take() else { return };
+        signals.upload().end();
         let mut cx = Context::from_waker(Waker::noop());
         while !self.body.is_end_stream() {
             match self.poll_frame(&mut cx) {

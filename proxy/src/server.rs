@@ -7,7 +7,9 @@
 mod connection_guard;
 mod graceful;
 mod head_timer;
+mod http1;
 mod http2;
+mod memory_parts;
 mod protocol;
 mod request_handler;
 
@@ -16,25 +18,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::TryFutureExt;
-use http::{Request, Version};
 use http_client::BoxError;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use graceful::GracefulConnection;
-use head_timer::HeadTimer;
+use http1::Http1Server;
 use http2::Http2Server;
 use protocol::Protocol;
 
-use crate::client_stream::{ClientSignals, ClientStream};
-use crate::incoming_body::IncomingBody;
 use crate::listener::{AcceptedConnection, Acceptor, ConnectionAddresses};
 use crate::workers::Workers;
 
@@ -70,7 +63,7 @@ pub struct ServerOptions {
 /// The protocol settings of a listener.
 #[derive(Debug)]
 struct Server {
-    http1: http1::Builder,
+    http1: Http1Server,
     http2: Http2Server,
     /// Timeout for a head, and for the first bytes, which show the protocol.
     head_timeout: Duration,
@@ -220,14 +213,8 @@ impl Open {
 
 impl Server {
     fn new(options: ServerOptions) -> Self {
-        let mut http1 = http1::Builder::new();
-        http1
-            // Heads and most bodies are one small buffer; one copy is cheaper than a vectored
-            // write.
-            .writev(false)
-            .header_read_timeout(options.idle_timeout)
-            .max_buf_size(options.max_header_bytes.max(8192));
         let (head_timeout, idle_timeout) = (options.header_read_timeout, options.idle_timeout);
+        let http1 = Http1Server::new(options.max_header_bytes, idle_timeout, head_timeout);
         let http2 =
             Http2Server::new(options.http2_window, options.max_header_bytes, idle_timeout, head_timeout);
         Self { http1, http2, head_timeout }
@@ -261,36 +248,7 @@ impl Server {
         };
         match protocol {
             Protocol::Http1 => {
-                let signals = ClientSignals::default();
-                let timer = HeadTimer { signals: signals.clone(), head_timeout: self.head_timeout };
-                let stream = TokioIo::new(ClientStream::new(stream, signals.clone()));
-                let service = {
-                    let signals = signals.clone();
-                    service_fn(move |request: Request<Incoming>| {
-                        let version = request.version();
-                        signals.begin_request(version < Version::HTTP_11);
-                        let request = request.map(|body| IncomingBody::http1(body, &signals));
-                        let signals = signals.clone();
-                        handler.handle(request, &addresses).map_ok(move |mut response| {
-                            if signals.is_upload_cut() {
-                                close_connection(&mut response, version);
-                            }
-                            response
-                        })
-                    })
-                };
-                let connection = self.http1.clone().timer(timer).serve_connection(stream, service);
-                let mut connection = pin!(GracefulConnection::new(connection.with_upgrades(), stop));
-                let served = tokio::select! {
-                    biased;
-                    () = &mut closed => Ok(()),
-                    served = connection.as_mut() => served,
-                };
-                // An error of the response body; the connection is dropped behind this.
-                if served.as_ref().is_err_and(hyper::Error::is_user) {
-                    signals.cut_response();
-                }
-                served?;
+                self.http1.serve(stream, handler, (&addresses, guard), stop, closed).await?;
             }
             Protocol::Http2 if !guard.admits_http2() => {}
             // Boxed: otherwise each HTTP/1 connection's future would have space for it.
@@ -305,12 +263,13 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use http::Response;
+    use http::{Request, Response};
     use http_body_util::Full;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::sync::mpsc;
 
     use super::*;
+    use crate::incoming_body::IncomingBody;
 
     #[tokio::test]
     async fn drain_lets_running_request_finish() {

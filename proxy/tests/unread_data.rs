@@ -1,9 +1,10 @@
-//! Uploads and responses over HTTP/2 that nothing reads take memory of the connection's guard.
+//! Uploads and responses that nothing reads take memory of the connection's guard.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use proxy::incoming_body::IncomingBody;
 use proxy::listener::ConnectionAddresses;
 use proxy::server::{ConnectionGuard, ServerOptions, serve_on_workers};
 use proxy::workers::Workers;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -49,8 +51,9 @@ async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("completed in time")
 }
 
-/// A client of a server that reads uploads to `/reads`, and no others.
-async fn client(memory: &Arc<Semaphore>) -> SendRequest<Bytes> {
+/// The address of a server that reads uploads to `/reads`, of those to `/stalls` the first MiB, and
+/// no others.
+async fn serve(memory: &Arc<Semaphore>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, memory) = (listener.local_addr().unwrap(), memory.clone());
     let service = |_: Arc<()>, _: &Guard| {
@@ -59,6 +62,15 @@ async fn client(memory: &Arc<Semaphore>) -> SendRequest<Bytes> {
                 "/endless" => {
                     let data = stream::repeat_with(|| Ok(Frame::data(Bytes::from_static(&[0; 16384]))));
                     return Ok(Response::new(StreamBody::new(data).boxed()));
+                }
+                "/stalls" => {
+                    let mut body = request.into_body();
+                    let mut read = 0;
+                    // hyper's reads grow to their largest size.
+                    while read < 1 << 20 {
+                        read += body.frame().await.unwrap().unwrap().into_data().unwrap().len();
+                    }
+                    return pending().await;
                 }
                 "/reads" => drop(request.into_body().collect().await.unwrap()),
                 // The request and its body are kept with the body of the response.
@@ -82,10 +94,23 @@ async fn client(memory: &Arc<Semaphore>) -> SendRequest<Bytes> {
         let (workers, options) = (Workers::start([()]).unwrap(), ServerOptions::default());
         serve_on_workers(&workers, listener, admit, service, options, CancellationToken::new()).await;
     });
-    let stream = TcpStream::connect(address).await.unwrap();
+    address
+}
+
+async fn client(memory: &Arc<Semaphore>) -> SendRequest<Bytes> {
+    let stream = TcpStream::connect(serve(memory).await).await.unwrap();
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);
     client.ready().await.unwrap()
+}
+
+async fn all_returned(memory: &Semaphore, parts: usize) {
+    within(async {
+        while memory.available_permits() < parts {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 /// Sends an upload of so many bytes, and ends it if it is to be read.
@@ -156,12 +181,7 @@ async fn responses_that_the_client_does_not_read_are_cut_beyond_the_memory() {
     }
     assert!(memory.available_permits() <= 1);
     drop(responses);
-    within(async {
-        while memory.available_permits() < PARTS {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    all_returned(&memory, PARTS).await;
 }
 
 #[tokio::test]
@@ -169,10 +189,59 @@ async fn upload_that_is_read_takes_no_memory_in_the_end() {
     let memory = Arc::new(Semaphore::new(PARTS));
     let mut client = client(&memory).await;
     assert!(within(upload(&mut client, "/reads", 1 << 20)).await.unwrap().status().is_success());
-    within(async {
-        while memory.available_permits() < PARTS {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    all_returned(&memory, PARTS).await;
+}
+
+/// A request over HTTP/1 whose client reads nothing yet.
+async fn http1(to: SocketAddr, head: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    stream.write_all(format!("{head}host: a\r\n\r\n").as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn http1_uploads_that_stall_beyond_the_memory_are_refused_and_others_go_on() {
+    // Each keeps at least 96 KiB, in parts of 16.
+    let memory = Arc::new(Semaphore::new(24));
+    let address = serve(&memory).await;
+    let mut uploads = Vec::new();
+    for _ in 0..8 {
+        let mut stream = http1(address, "POST /stalls HTTP/1.1\r\ncontent-length: 100000000\r\n").await;
+        uploads.push(Box::pin(async move {
+            let (mut reader, mut writer) = stream.split();
+            let sends = async {
+                while writer.write_all(&[0; 65536]).await.is_ok() {}
+                pending::<()>().await;
+            };
+            let mut response = vec![0; 1024];
+            tokio::select! {
+                read = reader.read(&mut response) => response.truncate(read.unwrap()),
+                () = sends => {}
+            }
+            String::from_utf8(response).unwrap()
+        }));
+    }
+    while uploads.len() > 4 {
+        let (response, _, others) = within(select_all(uploads)).await;
+        assert!(response.starts_with("HTTP/1.1 503"), "{response}");
+        assert!(response.contains("connection: close"), "{response}");
+        assert!(response.ends_with("full"), "{response}");
+        uploads = others;
+    }
+    let mut response = vec![0; 1024];
+    let read = http1(address, "GET /reads HTTP/1.1\r\n").await.read(&mut response).await.unwrap();
+    assert!(response[..read].starts_with(b"HTTP/1.1 200"));
+    drop(uploads);
+}
+
+#[tokio::test]
+async fn http1_upload_that_is_read_takes_no_memory_in_the_end() {
+    let memory = Arc::new(Semaphore::new(24));
+    let address = serve(&memory).await;
+    let mut stream = http1(address, "POST /reads HTTP/1.1\r\ncontent-length: 3000000\r\n").await;
+    within(stream.write_all(&vec![0; 3_000_000])).await.unwrap();
+    let mut response = vec![0; 1024];
+    let read = within(stream.read(&mut response)).await.unwrap();
+    assert!(response[..read].starts_with(b"HTTP/1.1 200"));
+    all_returned(&memory, 24).await;
 }

@@ -12,12 +12,11 @@ use super::decoder::ResponseDecoder;
 use super::framing::check_framing;
 use crate::error::InvalidResponse;
 use crate::headers;
-use crate::read_buffer;
 
 /// Largest number of header lines.
 const MAX_LINES: usize = 100;
 /// Largest head, in bytes.
-const MAX_BYTES: usize = read_buffer::MAX_READ;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// An empty line, with the end of the line before it.
 const EMPTY_LINE: &[u8] = b"\n\r\n";

@@ -3,6 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
+use http::Response;
+use http_body_util::Full;
+use parking_lot::Mutex;
+
+use super::unread_upload::UnreadUpload;
+
 /// Signals of one connection. All that depends on their order runs in one task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientSignals(Arc<Signals>);
@@ -19,6 +26,11 @@ struct Signals {
     reads_until_close: AtomicBool,
     /// The close is a reset.
     aborts: AtomicBool,
+    upload: UnreadUpload,
+    /// The response has begun, or is `refusal`.
+    has_response: AtomicBool,
+    /// The response in place of the handler's.
+    refusal: Mutex<Option<Box<Response<Full<Bytes>>>>>,
 }
 
 // === impl ClientSignals ===
@@ -30,8 +42,28 @@ impl ClientSignals {
         self.0.in_request.store(false, Ordering::Relaxed);
     }
 
-    pub(super) fn receive(&self) {
+    pub(super) fn receive(&self, bytes: usize) {
         self.0.received.store(true, Ordering::Relaxed);
+        if self.is_in_request() {
+            self.0.upload.receive(bytes);
+        }
+    }
+
+    /// The server waits for bytes of the client.
+    pub(super) fn await_bytes(&self) {
+        if self.is_in_request() {
+            self.0.upload.await_bytes();
+        }
+    }
+
+    /// The upload of the request.
+    pub(crate) fn upload(&self) -> &UnreadUpload {
+        &self.0.upload
+    }
+
+    /// What the connection keeps in memory because the app does not read.
+    pub(crate) fn unread_bytes(&self) -> usize {
+        self.0.upload.bytes()
     }
 
     pub(crate) fn has_received(&self) -> bool {
@@ -43,6 +75,29 @@ impl ClientSignals {
     pub(crate) fn begin_request(&self, reads_until_close: bool) {
         self.0.in_request.store(true, Ordering::Relaxed);
         self.0.reads_until_close.store(reads_until_close, Ordering::Relaxed);
+        self.0.has_response.store(false, Ordering::Relaxed);
+        self.0.upload.end();
+    }
+
+    /// The handler has responded.
+    pub(crate) fn begin_response(&self) {
+        self.0.has_response.store(true, Ordering::Relaxed);
+    }
+
+    /// The request gets `response`, unless it has one.
+    pub(crate) fn refuse(&self, response: Box<Response<Full<Bytes>>>) -> bool {
+        let refused = self.is_in_request() && !self.0.has_response.swap(true, Ordering::Relaxed);
+        if refused {
+            *self.0.refusal.lock() = Some(response);
+        }
+        refused
+    }
+
+    pub(crate) fn take_refusal(&self) -> Option<Box<Response<Full<Bytes>>>> {
+        if !self.0.has_response.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.0.refusal.lock().take()
     }
 
     pub(super) fn is_in_request(&self) -> bool {

@@ -17,6 +17,7 @@ use super::stream_set::StreamSet;
 use super::unsent_data::UnsentBytes;
 use crate::memory::upload_memory::UploadMemory;
 use crate::server::connection_guard::ConnectionGuard;
+use crate::server::memory_parts::{MemoryFull, MemoryParts};
 
 /// Bytes that the memory of a connection has room for.
 const FREE: usize = 16 << 10;
@@ -28,25 +29,19 @@ const SMALL_WINDOW: u32 = 16 << 10;
 
 /// The unread data of one connection.
 pub(super) struct UnreadData<'a, G: ConnectionGuard> {
-    guard: &'a G,
     memory: Arc<UploadMemory>,
-    parts: Vec<G::Permit>,
+    parts: MemoryParts<'a, G>,
     /// The window of each stream without many unread bytes, and the one that the client has.
     window: u32,
     announced: u32,
 }
-
-/// No stream is left that could end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the memory budget has no room for the unread data of a connection")]
-pub(super) struct MemoryFull;
 
 // === impl UnreadData ===
 
 impl<'a, G: ConnectionGuard> UnreadData<'a, G> {
     /// Takes `memory` from the budget of `guard`. Each stream has a window of so many bytes.
     pub(super) fn new(guard: &'a G, memory: Arc<UploadMemory>, window: u32) -> Self {
-        Self { guard, memory, parts: Vec::new(), window, announced: window }
+        Self { memory, parts: MemoryParts::new(guard, FREE, PART), window, announced: window }
     }
 
     /// The uploads of the connection.
@@ -69,33 +64,20 @@ impl<'a, G: ConnectionGuard> UnreadData<'a, G> {
         B: Body<Data = Bytes, Error: Into<BoxError>>,
     {
         loop {
-            let responses = unsent.load(Ordering::Relaxed) + streams.buffered();
-            let parts = (self.memory.bytes() + responses).saturating_sub(FREE).div_ceil(PART);
-            self.parts.truncate(parts);
-            while self.parts.len() < parts {
-                match self.guard.take_memory(PART as u64) {
-                    Ok(part) => self.parts.push(part),
-                    Err(response) => {
-                        let largest = streams.largest(|stream| self.memory.bytes_of(stream));
-                        let Some(index) = largest else {
-                            // A little of complete responses may be on its way.
-                            return if parts > 1 { Err(MemoryFull) } else { Ok(()) };
-                        };
-                        tracing::debug!("memory budget used up, stream refused");
-                        streams.end(index, |exchange| exchange.refuse(*response));
-                        break;
-                    }
-                }
-            }
-            if self.parts.len() == parts {
-                return Ok(());
-            }
+            let kept = self.memory.bytes() + unsent.load(Ordering::Relaxed) + streams.buffered();
+            let Err(response) = self.parts.adjust(kept) else { return Ok(()) };
+            let Some(index) = streams.largest(|stream| self.memory.bytes_of(stream)) else {
+                // A little of complete responses may be on its way.
+                return if kept > FREE + PART { Err(MemoryFull) } else { Ok(()) };
+            };
+            tracing::debug!("memory budget used up, stream refused");
+            streams.end(index, |exchange| exchange.refuse(*response));
         }
     }
 
     /// The window that the client must get, if it has another one.
     pub(super) fn new_window(&self) -> Option<u32> {
-        let taken = self.parts.len() * PART;
+        let taken = self.parts.bytes();
         let window = match self.announced == self.window {
             true if taken > MANY => SMALL_WINDOW.min(self.window),
             false if taken < MANY / 2 => self.window,
