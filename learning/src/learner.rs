@@ -110,10 +110,10 @@ impl Learner {
     }
 
     /// Begins a new epoch: all evidence of another template is discarded. The target stays until
-    /// there is evidence for another, unless it was only a reaction to the old template.
+    /// there is evidence for another.
     pub fn begin_epoch(&mut self, epoch: u64) {
         if epoch != self.epoch {
-            let target = if self.phase == Phase::Reverted { self.spec.start() } else { self.target };
+            let target = self.target;
             let last_change = self.feed.last().map(|at| Change::release(target, at));
             *self = Self { target, feed: self.feed, last_change, ..self.without_evidence(self.spec, epoch) };
         }

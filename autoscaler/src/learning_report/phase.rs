@@ -17,7 +17,8 @@ pub enum Phase {
     Settled,
     /// The evidence does not allow any change.
     Frozen(FreezeReason),
-    /// The user's target is in force until the next epoch, because the learned one was worse.
+    /// Back towards the user's target, because the learned one was worse. Until the next epoch or
+    /// an overload.
     Reverted,
 }
 

@@ -2,6 +2,7 @@
 
 use super::tests::Workload;
 use super::*;
+use crate::bracket::Tried;
 
 /// Seconds between two writes of a state of which only the evidence differs.
 const STORED_EACH: u64 = 300;
@@ -95,6 +96,7 @@ fn restart_keeps_rests_and_the_watch_after_a_raise() {
 fn restart_continues_the_hour_of_costs() {
     let mut workload = Workload::new(8.0);
     workload.run(30);
+    workload.learner.bracket.record_good(Tried { target: 8.0, severity: 0.5, at: Duration::ZERO });
     workload.learner.target = 4.0;
     let spec = DeciderSpec { target: 8.0, ..DeciderSpec::default() };
     let averages = Some(WindowAverages { stable: 80.0, panic: 80.0 });

@@ -74,10 +74,15 @@ impl Learner {
     pub(super) fn restore_after_breach(&mut self, at: Duration) {
         let Some(change) = self.last_change else { return };
         let passed = at.saturating_sub(change.at);
-        if passed > TUNING.steps.watched || self.phase == Phase::Reverted {
+        let overloaded = self.overloaded >= TUNING.steps.most_overloaded;
+        if self.phase == Phase::Reverted && overloaded && passed >= TUNING.evidence.recovery {
+            self.phase = Phase::Exploring;
+        }
+        if passed > TUNING.steps.watched
+            || self.phase == Phase::Reverted && passed >= TUNING.evidence.recovery
+        {
             return;
         }
-        let overloaded = self.overloaded >= TUNING.steps.most_overloaded;
         match change.kind {
             ChangeKind::Raise if overloaded || self.breaks_objective() => {
                 self.restore_good(TUNING.steps.severe, at)
@@ -117,15 +122,22 @@ impl Learner {
         self.discard_trial(at);
     }
 
-    /// Returns to the user's target if the learned one was worse for an hour.
+    /// Returns towards the user's target if the learned one was worse for an hour. Costs alone
+    /// raise it to the largest good target at most: the shadow divides a concurrency that these pods keep
+    /// low, so a target that overloads them looks cheap.
     pub(super) fn compare_with_user(&mut self, hour: HourResult, at: Duration) {
-        let user = self.spec.start();
-        let user_is_bad = self.bracket.bad.is_some_and(|bad| bad.target <= user * TUNING.costs.near_user);
-        let costs_more = hour.costs_more && self.target < user && !user_is_bad;
-        let may_fit = self.memory.possible_target().is_none_or(|fitting| user <= fitting);
-        let misses_more = hour.misses_more && self.target > user && self.spec.objective.is_some();
-        if (costs_more || misses_more) && self.memory_cap.is_none() && may_fit {
-            self.change_to(user, ChangeKind::Restore, at);
+        let (user, now) = (self.spec.start(), self.target);
+        let good = self.bracket.good.map(|good| good.target);
+        let target = if now < user {
+            good.filter(|good| hour.costs_more && *good > now).map(|good| good.min(user))
+        } else {
+            let misses_more = hour.misses_more && now > user && self.spec.objective.is_some();
+            misses_more.then(|| good.filter(|good| *good < now).map_or(user, |good| good.max(user)))
+        };
+        let Some(target) = target else { return };
+        let may_fit = self.memory.possible_target().is_none_or(|fitting| target <= fitting);
+        if self.memory_cap.is_none() && may_fit {
+            self.change_to(target, ChangeKind::Restore, at);
             self.phase = Phase::Reverted;
         }
     }

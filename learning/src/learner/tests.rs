@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::bracket::Tried;
 use crate::{AppSecond, MissBudget};
 
 mod failed_requests;
@@ -303,17 +304,56 @@ fn state_without_objective_keeps_target_and_no_results() {
     );
 }
 
-#[test]
-fn returns_to_user_target_when_the_learned_one_costs_more() {
-    let mut workload = Workload::new(8.0);
-    workload.run(30);
-    // Half the target for the same traffic: twice the pods, and no evidence that eight are bad.
+/// An hour in which a target of 4 had twice the pods of the user's 8.
+fn pay_more_for_an_hour(workload: &mut Workload) -> LearnedTarget {
     workload.learner.target = 4.0;
     let spec = DeciderSpec { target: 8.0, ..DeciderSpec::default() };
     let averages = Some(WindowAverages { stable: 80.0, panic: 80.0 });
     for tick in 0..1900 {
         workload.learner.decide(&spec, averages, 20, workload.now() + Duration::from_secs(2 * tick));
     }
-    let learned = workload.learner.learned();
-    assert_eq!((learned.target, learned.phase, learned.reverts), (8.0, Phase::Reverted, 1));
+    workload.second += 3800;
+    workload.learner.learned()
+}
+
+fn good(target: f64) -> Tried {
+    Tried { target, severity: 0.5, at: Duration::ZERO }
+}
+
+#[test]
+fn costs_raise_the_target_to_the_largest_good_one_at_most() {
+    for (proven, expected) in
+        [(None, 4.0), (Some(3.0), 4.0), (Some(4.0), 4.0), (Some(6.0), 6.0), (Some(9.0), 8.0)]
+    {
+        let mut workload = Workload::new(8.0);
+        workload.run(30);
+        workload.learner.bracket.good = proven.map(good);
+        let learned = pay_more_for_an_hour(&mut workload);
+        let reverted = expected > 4.0;
+        assert_eq!((learned.target, learned.reverts), (expected, u64::from(reverted)), "{proven:?}");
+        assert_eq!(learned.phase == Phase::Reverted, reverted, "{proven:?}");
+    }
+}
+
+#[test]
+fn release_keeps_a_reverted_target() {
+    let mut workload = Workload::new(8.0);
+    workload.run(30);
+    workload.learner.bracket.good = Some(good(6.0));
+    assert_eq!(pay_more_for_an_hour(&mut workload).phase, Phase::Reverted);
+    workload.learner.begin_epoch(1);
+    assert_eq!((workload.target(), workload.learned().phase), (6.0, Phase::Frozen(FreezeReason::Gap)));
+}
+
+#[test]
+fn overload_ends_reverted() {
+    let mut workload = Workload::new(8.0);
+    workload.run(30);
+    workload.learner.bracket.good = Some(good(8.0));
+    assert_eq!(pay_more_for_an_hour(&mut workload).phase, Phase::Reverted);
+    workload.run(60);
+    assert_eq!(workload.learned().phase, Phase::Reverted);
+    workload.in_force = Some(30.0);
+    workload.run(300);
+    assert_ne!(workload.learned().phase, Phase::Reverted);
 }

@@ -11,16 +11,9 @@ pub(crate) struct CostTuning {
     pub(crate) accepted_pods: f64,
     /// Accepted misses over the budget, as a share of requests. Chosen, untested.
     pub(crate) accepted_misses: f64,
-    /// Factor on the user's target up to which a bad target is evidence against it. Chosen,
-    /// untested.
-    pub(crate) near_user: f64,
 }
 
 impl CostTuning {
-    pub(super) const DEFAULT: Self = Self {
-        span: Duration::from_secs(3600),
-        accepted_pods: 1.10,
-        accepted_misses: 0.005,
-        near_user: 1.05,
-    };
+    pub(super) const DEFAULT: Self =
+        Self { span: Duration::from_secs(3600), accepted_pods: 1.10, accepted_misses: 0.005 };
 }
