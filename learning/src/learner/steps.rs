@@ -123,8 +123,8 @@ impl Learner {
     }
 
     /// Returns towards the user's target if the learned one was worse for an hour. Costs alone
-    /// raise it to the largest good target at most: the shadow divides a concurrency that these pods keep
-    /// low, so a target that overloads them looks cheap.
+    /// raise it to the largest good target at most: the shadow divides a concurrency that these
+    /// pods keep low, so a target that overloads them looks cheap.
     pub(super) fn compare_with_user(&mut self, hour: HourResult, at: Duration) {
         let (user, now) = (self.spec.start(), self.target);
         let good = self.bracket.good.map(|good| good.target);

@@ -1,6 +1,6 @@
 //! Drops or rejects packets inside of the cluster's network namespace, by nft.
 //!
-//! All packets between pods of the first node pass the hook `forward`, and those between nodes. Those
+//! All packets between pods of the first node, and between nodes, pass the hook `forward`. Those
 //! between two pods of another node do not: it has a network namespace of its own.
 
 use std::process::Command;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// The kubelet of two cores reports the end of a pod half a minute late while dozens of others start.
+/// A kubelet on two cores reports the end of a pod half a minute late while dozens of others
+/// start.
 pub const POD_START: Duration = Duration::from_secs(180);
 /// A rollout of two pods, one after the other, which take new requests for some seconds at their
 /// end.
