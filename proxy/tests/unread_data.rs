@@ -192,7 +192,7 @@ async fn upload_that_is_read_takes_no_memory_in_the_end() {
     all_returned(&memory, PARTS).await;
 }
 
-/// A request over HTTP/1 whose client reads nothing yet.
+/// Sends a request over HTTP/1, and reads nothing.
 async fn http1(to: SocketAddr, head: &str) -> TcpStream {
     let mut stream = TcpStream::connect(to).await.unwrap();
     stream.write_all(format!("{head}host: a\r\n\r\n").as_bytes()).await.unwrap();

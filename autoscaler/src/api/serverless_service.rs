@@ -67,7 +67,7 @@ pub struct ServerlessServiceSpec {
     /// set the replicas to 0. Activators then respond with 503 instead of waking the workload.
     #[serde(default)]
     pub paused: bool,
-    /// When that ends, if it is known.
+    /// The end of a pause that has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Time>,
     /// How long activators hold a request for a pod, in seconds. Default: 60.

@@ -124,8 +124,8 @@ pub fn is_owned_by<K: Resource>(object: &K, owner_uid: Option<&str>) -> bool {
 }
 
 /// Whether an owner still exists and is not being deleted, read from the API server. To be checked
-/// before an object without this owner gets it: the cache of owners may be behind that of the
-/// object, whose reference was removed by a deletion of the owner with `--cascade=orphan`. With the
+/// before an object without this owner gets it: a deletion of the owner with `--cascade=orphan`
+/// removes the reference, and the cache of owners may be behind that of the object. With the
 /// reference written again, garbage collection would delete the object.
 ///
 /// # Errors

@@ -64,7 +64,7 @@ impl<S: ScaleAccess> WorkloadsAtZero for CachedWorkloads<S> {
             .or_else(|| autoscaler.status.as_ref().and_then(|s| s.replicas));
         let config = self.config.borrow().clone();
         let (settings, _) = autoscaler.spec.settings(&config, autoscaler.annotations());
-        // The annotation is known before the ServerlessService that follows from it.
+        // The cache has the annotation before the ServerlessService that follows from it.
         let is_paused = settings.scale.pause.is_in_force(self.clock.now().as_millisecond())
             || self.cache.serverless_service(key).is_some_and(|sks| sks.spec.paused);
         if replicas != Some(0) || is_paused || !is_allowed(autoscaler.spec.scale_to_zero, &settings) {

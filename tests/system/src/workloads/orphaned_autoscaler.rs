@@ -22,7 +22,7 @@ use crate::wait;
 const DISCOVERED: Duration = Duration::from_secs(60);
 const COLLECTED: &str = "collected";
 
-/// Deletes an HPA once the garbage collector knows PodAutoscalers.
+/// Deletes an HPA once the garbage collector has PodAutoscalers in its graph.
 ///
 /// # Errors
 /// When the API refuses, or the garbage collector collects no PodAutoscaler within a minute.

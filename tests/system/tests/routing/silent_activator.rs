@@ -2,8 +2,8 @@
 //! sessions of Redis: those live to their end, longer than a silent activator is due to report, and
 //! their workloads sleep afterwards. Other workloads sleep meanwhile.
 //!
-//! Each row of the table has an activator, and workloads whose clients connect to it directly. One
-//! more activator is healthy.
+//! Each row of the table has an activator, and workloads with clients that connect to it directly.
+//! One more activator is healthy.
 
 use std::process::Stdio;
 use std::time::Duration;
