@@ -27,7 +27,7 @@ use autoscaler::contract::selector::Selector;
 use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::routing::proximity::Proximity;
 use autoscaler::scaling::pod_start::StartCause;
-use autoscaler::settings::SidecarMode;
+use autoscaler::settings::{Pause, SidecarMode};
 use autoscaler::{Key, Protocol};
 
 use proxy::timeouts::request_timer::Timeouts;
@@ -73,10 +73,9 @@ pub struct Workload {
     pub container_concurrency: u32,
     /// How many activators carry it while its Service leads to them; 0 is all.
     pub activators: u32,
-    /// Whether it stays at zero, so that requests do not wake it.
-    pub paused: bool,
-    /// When that ends, in Unix milliseconds, if it is known.
-    pub paused_until: Option<i64>,
+    /// Whether it stays at zero, so that requests do not wake it. A pause ends at its end, also if
+    /// no zero-scaler has written that.
+    pub pause: Pause,
     /// Whether its Service leads to the pods: requests then arrive only over existing connections.
     pub serving: bool,
     /// How long its requests may wait for a pod, instead of the process's default.
@@ -97,16 +96,6 @@ pub struct Workload {
     pub wake_target: Option<ScaleTargetRef>,
     /// The ports on which its requests arrive.
     pub ports: Vec<LeasedPort>,
-}
-
-// === impl Workload ===
-
-impl Workload {
-    /// Whether it stays at zero at `now`, in Unix milliseconds. At the end of a pause it does not,
-    /// also if no zero-scaler has written that.
-    pub fn is_paused(&self, now: i64) -> bool {
-        self.paused && self.paused_until.is_none_or(|until| now < until)
-    }
 }
 
 /// What is observed of each pod, for a target that is learned.

@@ -14,7 +14,7 @@ use activator::args::Limits;
 use activator::workloads::Workload;
 use activator::workloads::no_wake::NoWake;
 use autoscaler::contract::{PROBE_ACTIVATOR, PROBE_HEADER, WORKLOAD_HEADER};
-use autoscaler::settings::NoWakeResponse;
+use autoscaler::settings::{NoWakeResponse, Pause};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -137,13 +137,13 @@ async fn idle_workload_is_reported_once_and_pokes_again() {
 
 #[tokio::test]
 async fn paused_workload_rejects_requests_and_does_not_poke() {
-    let harness = Harness::with(support::LIMITS, |workload| workload.paused = true).await;
+    let harness = Harness::with(support::LIMITS, |workload| workload.pause = Pause::On).await;
     let [mut receiver, _other] = with_receivers(&harness).await;
     let answer = within("answer", harness.get("/")).await.unwrap();
     assert_eq!((answer.status(), &answer.problem()["reason"]), (503, &"Paused".into()));
 
     // Pushes are ordered: a poke of the rejected request would have arrived first, for it alone.
-    harness.adapt(|workload| workload.paused = false).await;
+    harness.adapt(|workload| workload.pause = Pause::Off).await;
     let request = within("a held request", eventually_held(&harness)).await;
     let poke = receiver.next().await;
     assert_eq!(poke.messages[0].stat.request_count, 1.0);
@@ -157,12 +157,7 @@ async fn paused_workload_rejects_requests_and_does_not_poke() {
 #[tokio::test]
 async fn response_of_a_paused_workload_names_the_end_of_the_pause() {
     let in_an_hour = component_base::clock::unix_millis() + 3_600_000;
-    let pause = |until| {
-        move |workload: &mut Workload| {
-            workload.paused = true;
-            workload.paused_until = Some(until);
-        }
-    };
+    let pause = |until| move |workload: &mut Workload| workload.pause = Pause::Until(until);
     let harness = Harness::with(support::LIMITS, pause(in_an_hour)).await;
     let answer = within("answer", harness.get("/")).await.unwrap();
     assert_eq!((answer.status(), &answer.problem()["reason"]), (503, &"Paused".into()));
@@ -343,7 +338,7 @@ async fn health_check_of_workload_at_zero_succeeds_without_a_poke() {
     assert_eq!(harness.metric("rouse_activator_requests_total"), 0.0);
 
     harness.pod_gone(POD).await;
-    harness.adapt(|workload| workload.paused = true).await;
+    harness.adapt(|workload| workload.pause = Pause::On).await;
     eventually("a paused workload is unhealthy", || async {
         within("answer", check("/")).await.unwrap().status() == 503
     })

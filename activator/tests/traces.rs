@@ -5,6 +5,7 @@
 
 mod support;
 
+use autoscaler::settings::Pause;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -156,7 +157,7 @@ async fn request_without_a_pod_has_the_reason_at_its_hold() {
     let harness = Harness::with_traces(settings(collector.address, "", 0.0)).await;
     let deleted = harness.send(request(&harness, "01"));
     harness.until_held(1).await;
-    harness.adapt(|workload| workload.paused = true).await;
+    harness.adapt(|workload| workload.pause = Pause::On).await;
     assert_eq!(within("response", deleted).await.unwrap().problem()["reason"], "Paused");
     let spans = collector.spans(2).await;
     for span in ["GET", "hold"].map(|name| span(&spans, name)) {

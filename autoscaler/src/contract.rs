@@ -49,6 +49,8 @@ pub const SLICE_MANAGER: &str = "zero-scaler.autoscaling.rouse.dev";
 pub const SCALE_TO_ZERO: &str = "autoscaling.rouse.dev/scale-to-zero";
 /// Annotation of pods: the port on which the app listens.
 pub const APP_PORT: &str = "autoscaling.rouse.dev/app-port";
+/// The app's port where neither that annotation nor the first container states one.
+pub const DEFAULT_APP_PORT: i32 = 8080;
 /// Annotation on an HPA: a [`Pause`](crate::settings::Pause).
 pub const PAUSED: &str = "autoscaling.rouse.dev/paused";
 /// Annotation on an HPA: maximum number of concurrent requests per pod; `"0"` or absent means no

@@ -48,9 +48,7 @@ pub async fn wake(
     format: OutputFormat,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
-    let key = session.workload(&args.name)?;
-    let workload = pod_autoscaler(session, &key).await?;
-    let target = ScaleTarget::find(session, &key.namespace, &workload.spec.scale_target_ref).await?;
+    let (key, workload, target) = select(session, &args.name).await?;
     let (from, to) = target.leave_zero(&workload, &key).await?;
     print(&key, &target, from, to, format, out)
 }
@@ -66,9 +64,7 @@ pub async fn sleep(
     format: OutputFormat,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
-    let key = session.workload(&args.name)?;
-    let workload = pod_autoscaler(session, &key).await?;
-    let target = ScaleTarget::find(session, &key.namespace, &workload.spec.scale_target_ref).await?;
+    let (key, workload, target) = select(session, &args.name).await?;
     for _ in 0..ATTEMPTS {
         // Read first: nothing is written if the target changes during the checks.
         let scale = target.read().await?;
@@ -114,6 +110,14 @@ fn keeps_changing(key: &Key, target: &ScaleTarget) -> CommandError {
     CommandError::Refused(format!(
         "{key}: {target} changed between each read and write; run the command again"
     ))
+}
+
+/// The workload of this name, and its target.
+async fn select(session: &Session, name: &str) -> Result<(Key, PodAutoscaler, ScaleTarget), CommandError> {
+    let key = session.workload(name)?;
+    let workload = pod_autoscaler(session, &key).await?;
+    let target = ScaleTarget::find(session, &key.namespace, &workload.spec.scale_target_ref).await?;
+    Ok((key, workload, target))
 }
 
 async fn pod_autoscaler(session: &Session, key: &Key) -> Result<PodAutoscaler, CommandError> {

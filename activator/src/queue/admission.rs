@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use autoscaler::settings::Pause;
 use component_base::clock::unix_millis;
 use tokio::sync::watch;
 
@@ -21,9 +22,7 @@ pub struct AdmissionGate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Admission {
     Open,
-    Paused {
-        until: Option<i64>,
-    },
+    Paused(Pause),
     CannotStart(Arc<StartFailure>),
     /// For ever.
     Closed(Rejection),
@@ -79,7 +78,7 @@ impl Default for AdmissionGate {
 impl Admission {
     fn without_pods(workload: &Workload) -> Self {
         match &workload.start_failure {
-            _ if workload.paused => Self::Paused { until: workload.paused_until },
+            _ if workload.pause != Pause::Off => Self::Paused(workload.pause),
             Some(failure) if failure.given_up => Self::CannotStart(failure.clone()),
             _ => Self::Open,
         }
@@ -88,10 +87,7 @@ impl Admission {
     fn rejection(&self) -> Option<Rejection> {
         match self {
             Self::Open => None,
-            Self::Paused { until } => {
-                let is_paused = until.is_none_or(|until| unix_millis() < until);
-                is_paused.then_some(Rejection::Paused { until: *until })
-            }
+            Self::Paused(pause) => pause.is_in_force(unix_millis()).then_some(Rejection::Paused(*pause)),
             Self::CannotStart(failure) => Some(Rejection::CannotStart { failure: failure.clone() }),
             Self::Closed(rejection) => Some(rejection.clone()),
         }

@@ -51,12 +51,9 @@ pub enum Rejection {
     /// The workload stays at zero, by an annotation or by hand; requests do not wake it.
     #[error(
         "the workload is paused at zero{}, and requests do not wake it",
-        .until.map(|until| format!(" until {}", Pause::Until(until))).unwrap_or_default()
+        .0.end().map(|_| format!(" until {}", .0)).unwrap_or_default()
     )]
-    Paused {
-        /// When that ends, in Unix milliseconds, if it is known.
-        until: Option<i64>,
-    },
+    Paused(Pause),
     /// The pods fail to start, and the zero-scaler has given up waiting for them.
     #[error(
         "the workload's pods cannot start: {}{}", .failure.cause.as_str(),

@@ -188,7 +188,8 @@ impl WorkloadThrottler {
     /// The workload for the fallback waker, if requests are held for it and it has no pod.
     pub fn stranded(&self) -> Option<StrandedWorkload> {
         let workload = self.settings();
-        let is_stranded = |_: &_| !workload.is_paused(unix_millis()) && self.pods.queue().is_stranded();
+        let is_stranded =
+            |_: &_| !workload.pause.is_in_force(unix_millis()) && self.pods.queue().is_stranded();
         let target = workload.wake_target.as_ref().filter(is_stranded)?;
         Some(StrandedWorkload { key: self.key().clone(), target: target.clone() })
     }

@@ -74,8 +74,8 @@ pub fn respond(error: &RequestError, workload: &Key) -> Response<Full<Bytes>> {
 
 /// Whole seconds until the end of a pause, if it has one.
 fn seconds_of_pause(error: &RequestError) -> Option<i64> {
-    let RequestError::Rejected(Rejection::Paused { until }) = error else { return None };
-    Some((*until)?.saturating_sub(unix_millis()).saturating_add(999).div_euclid(1000).max(1))
+    let RequestError::Rejected(Rejection::Paused(pause)) = error else { return None };
+    Some(pause.end()?.saturating_sub(unix_millis()).saturating_add(999).div_euclid(1000).max(1))
 }
 
 /// The status and the reason of the error response.
@@ -124,7 +124,7 @@ fn problem(error: &RequestError) -> Problem {
         RequestError::Rejected(Rejection::CannotStart { .. }) => {
             (StatusCode::SERVICE_UNAVAILABLE, "CannotStart", Some(START_RETRY_SECONDS))
         }
-        RequestError::Rejected(Rejection::Paused { .. }) => (StatusCode::SERVICE_UNAVAILABLE, "Paused", None),
+        RequestError::Rejected(Rejection::Paused(_)) => (StatusCode::SERVICE_UNAVAILABLE, "Paused", None),
         RequestError::Rejected(Rejection::WakeTimeout { .. }) => {
             (StatusCode::GATEWAY_TIMEOUT, "WakeTimeout", None)
         }

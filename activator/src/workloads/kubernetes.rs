@@ -19,11 +19,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::api::{NoWakeSpec, PodObservation, PortLease, RequestTimeouts, ServerlessService, SksMode};
+use autoscaler::api::{
+    NoWakeSpec, PodObservation, PortLease, RequestTimeouts, ServerlessService, ServerlessServiceSpec, SksMode,
+};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{INJECT_LABEL, LEASED_PORTS};
 use autoscaler::routing::proximity::Location;
-use autoscaler::settings::SidecarMode;
+use autoscaler::settings::{Pause, SidecarMode};
 use component_base::kubernetes::{DecodeErrors, Decoded, NamespaceWatches, watch_objects};
 use component_base::readiness::ReadinessLatch;
 use futures::{Stream, StreamExt, pin_mut};
@@ -166,8 +168,7 @@ fn workload(service: &ServerlessService) -> Workload {
         sidecar: spec.sidecar,
         container_concurrency: spec.container_concurrency,
         activators: spec.num_activators,
-        paused: spec.paused,
-        paused_until: spec.paused_until.as_ref().map(|time| time.0.as_millisecond()),
+        pause: pause(spec),
         wake_timeout: spec.wake_timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())),
         queue_depth: spec.wake_queue_depth.map(|depth| usize::try_from(depth).unwrap_or(usize::MAX)),
         timeouts: spec.timeouts.map(timeouts).unwrap_or_default(),
@@ -190,6 +191,14 @@ fn start_failure(failure: &autoscaler::api::StartFailure) -> Arc<StartFailure> {
 fn leased_port(lease: &PortLease, sidecar: SidecarMode) -> LeasedPort {
     let app_port = (!sidecar.is_required()).then(|| app_port(lease));
     LeasedPort { activator_port: lease.activator_port, pod_port: None, app_port, protocol: lease.protocol }
+}
+
+fn pause(spec: &ServerlessServiceSpec) -> Pause {
+    match &spec.paused_until {
+        _ if !spec.paused => Pause::Off,
+        Some(end) => Pause::Until(end.0.as_millisecond()),
+        None => Pause::On,
+    }
 }
 
 fn timeouts(spec: RequestTimeouts) -> Timeouts {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use activator::args::Limits;
 use activator::workloads::Workload;
 use autoscaler::api::ScaleTargetRef;
+use autoscaler::settings::Pause;
 use bytes::Bytes;
 use component_base::kubernetes::ApiResources;
 use fake_api::FakeApi;
@@ -68,7 +69,8 @@ async fn serves_held_request_after_scaling_its_workload_from_zero() {
 async fn reads_only_workloads_that_may_and_need_to_be_woken() {
     let api = at_zero(&["paused", "no-target", "no-requests", "started", "web"]);
     let harness = start(&api).await;
-    let paused = |workload: &mut Workload| (workload.wake_target, workload.paused) = (target("paused"), true);
+    let paused =
+        |workload: &mut Workload| (workload.wake_target, workload.pause) = (target("paused"), Pause::On);
     let ports = [
         harness.another_with("paused", paused).await,
         harness.another_with("no-target", |workload| workload.wake_target = None).await,

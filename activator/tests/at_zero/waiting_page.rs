@@ -6,6 +6,7 @@ use std::time::Duration;
 use activator::args::Limits;
 use activator::workloads::StartFailure;
 use autoscaler::scaling::pod_start::StartCause;
+use autoscaler::settings::Pause;
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::Full;
@@ -161,7 +162,7 @@ async fn failed_retry_shows_whether_the_page_should_stay() {
     .await;
     let refused = within("answer", navigate(&harness)).await.unwrap();
     assert_eq!((refused.status(), &refused.problem()["reason"]), (503, &"CannotStart".into()));
-    harness.adapt(|workload| workload.paused = true).await;
+    harness.adapt(|workload| workload.pause = Pause::On).await;
     eventually("the page loads the error of a paused workload", || async {
         let paused = within("answer", retry(&harness)).await.unwrap();
         paused.status() == 503 && paused.header("rouse-waiting-page").is_empty()

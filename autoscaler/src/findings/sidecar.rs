@@ -10,15 +10,15 @@ use super::reasons::Reason;
 use super::{Problem, SidecarConflict};
 use crate::Protocol;
 use crate::api::{sidecar, sidecar_ports_of_template};
-use crate::contract::{APP_PORT, CONTAINER_CONCURRENCY, INJECT_LABEL, NO_WAKE, PROTOCOL, QUEUE_PROXY};
+use crate::contract::{
+    APP_PORT, CONTAINER_CONCURRENCY, DEFAULT_APP_PORT, INJECT_LABEL, NO_WAKE, PROTOCOL, QUEUE_PROXY,
+};
 use crate::settings::{NoWakeRules, SidecarMode};
 
 /// Environment variables of a sidecar that the template contains.
 const PROTOCOL_VARIABLE: &str = "QUEUE_PROXY_PROTOCOL";
 const CONCURRENCY_VARIABLE: &str = "QUEUE_PROXY_CONTAINER_CONCURRENCY";
 const APP_PORT_VARIABLE: &str = "QUEUE_PROXY_APP_PORT";
-/// The app's port where a template states none.
-const DEFAULT_APP_PORT: i32 = 8080;
 const NO_WAKE_VARIABLE: &str = "QUEUE_PROXY_NO_WAKE";
 
 /// The sidecar of a pod template.

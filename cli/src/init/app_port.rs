@@ -1,12 +1,9 @@
 //! The app's port: what pods declare, and what the sidecar finds by itself.
 
-use autoscaler::contract::GROUP;
+use autoscaler::contract::{APP_PORT, DEFAULT_APP_PORT};
 use serde_json::Value;
 
 use super::object::{items, text};
-
-/// Port of apps that declare none.
-const DEFAULT_PORT: i64 = 8080;
 
 /// The port of the app behind the Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +17,10 @@ pub(super) enum AppPort {
 /// The port to which the sidecar forwards by itself: the first one that the first container
 /// declares.
 pub(super) fn own_app_port(template: &Value) -> i64 {
-    let annotated =
-        template.pointer("/metadata/annotations").and_then(|it| it.get(format!("{GROUP}/app-port")));
+    let annotated = template.pointer("/metadata/annotations").and_then(|it| it.get(APP_PORT));
     let annotated = annotated.and_then(Value::as_str).and_then(|port| port.parse().ok());
     let declared = template.pointer("/spec/containers/0/ports/0/containerPort").and_then(Value::as_i64);
-    annotated.or(declared).unwrap_or(DEFAULT_PORT)
+    annotated.or(declared).unwrap_or(DEFAULT_APP_PORT.into())
 }
 
 /// Number of a port of the pods by its name.

@@ -1,7 +1,7 @@
 //! The change of the pod template: the label that requests the sidecar, the app's port where the
 //! sidecar would not find it, and other ports of the sidecar where the app has them.
 
-use autoscaler::contract::{GROUP, INJECT_LABEL, QUEUE_PROXY};
+use autoscaler::contract::{APP_PORT, INJECT_LABEL, QUEUE_PROXY};
 use serde_json::{Value, json};
 
 use super::app_port::AppPort;
@@ -21,7 +21,7 @@ pub(super) fn change(target: &Value, app_port: AppPort) -> Option<Change> {
         merge(&mut metadata, &json!({"labels": {INJECT_LABEL: "true"}}));
     }
     if let AppPort::Other(port) = app_port {
-        merge(&mut metadata, &json!({"annotations": {format!("{GROUP}/app-port"): port.to_string()}}));
+        merge(&mut metadata, &json!({"annotations": {APP_PORT: port.to_string()}}));
     }
     for (annotation, port) in if is_written { Vec::new() } else { free_ports(template, app_port) } {
         merge(&mut metadata, &json!({"annotations": {annotation: port.to_string()}}));

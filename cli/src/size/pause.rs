@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::scale_target::ScaleTarget;
-use super::{ATTEMPTS, keeps_changing, pod_autoscaler};
+use super::{ATTEMPTS, keeps_changing, pod_autoscaler, select};
 use crate::args::{OutputFormat, PauseArgs, WorkloadArgs};
 use crate::connection::Session;
 use crate::error::CommandError;
@@ -50,9 +50,7 @@ pub async fn pause(
     format: OutputFormat,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
-    let key = session.workload(&args.name)?;
-    let workload = pod_autoscaler(session, &key).await?;
-    let target = ScaleTarget::find(session, &key.namespace, &workload.spec.scale_target_ref).await?;
+    let (key, workload, target) = select(session, &args.name).await?;
     let pause = args.duration.map_or(Ok(Pause::On), |duration| ends_after(now, duration))?;
     write_setting(session, &workload, &key, json!(pause.to_string())).await?;
     if let Some(size) = args.at {
@@ -72,9 +70,7 @@ pub async fn resume(
     format: OutputFormat,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
-    let key = session.workload(&args.name)?;
-    let workload = pod_autoscaler(session, &key).await?;
-    let target = ScaleTarget::find(session, &key.namespace, &workload.spec.scale_target_ref).await?;
+    let (key, workload, target) = select(session, &args.name).await?;
     write_setting(session, &workload, &key, Value::Null).await?;
     let size = if workload.spec.scale_to_zero {
         target.read().await?.replicas

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use autoscaler::api::sidecar;
-use autoscaler::contract::GROUP;
 use autoscaler::contract::sidecar_ports::SidecarPorts;
+use autoscaler::contract::{APP_PORT, DEFAULT_APP_PORT, GROUP};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use crate::sidecar_injection::app_probe::AppProbe;
@@ -54,8 +54,8 @@ impl<'a> AppPod<'a> {
     /// The app's port: as annotated, else the first one its first container declares, else 8080.
     pub(super) fn port(&self) -> String {
         let declared = || self.app.ports.iter().flatten().next().map(|port| port.container_port.to_string());
-        let annotated = self.annotation("app-port").map(str::to_owned);
-        annotated.or_else(declared).unwrap_or_else(|| "8080".to_owned())
+        let annotated = self.annotations.and_then(|all| all.get(APP_PORT).cloned());
+        annotated.or_else(declared).unwrap_or_else(|| DEFAULT_APP_PORT.to_string())
     }
 
     /// How long the sidecar may take to finish requests.

@@ -29,8 +29,7 @@ use crate::client_stream::{ClientSignals, ClientStream};
 use crate::incoming_body::IncomingBody;
 use crate::listener::ConnectionAddresses;
 
-/// Bytes that the memory of a connection has room for, and what is taken at a time.
-const FREE: usize = 16 << 10;
+/// What is taken of the memory budget at a time.
 const PART: usize = 16 << 10;
 
 /// The settings of all connections of a listener.
@@ -84,7 +83,7 @@ impl Http1Server {
         };
         let connection = self.builder.clone().timer(timer).serve_connection(stream, service);
         let mut connection = pin!(GracefulConnection::new(connection.with_upgrades(), stop));
-        let (mut memory, mut is_refused) = (MemoryParts::new(guard, FREE, PART), false);
+        let (mut memory, mut is_refused) = (MemoryParts::new(guard, PART), false);
         poll_fn(|cx| {
             if closed.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Ok(()));

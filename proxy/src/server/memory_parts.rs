@@ -6,11 +6,12 @@ use http_body_util::Full;
 
 use super::connection_guard::ConnectionGuard;
 
+/// Bytes that the memory of a connection has room for.
+pub(super) const FREE: usize = 16 << 10;
+
 /// The parts of one connection.
 pub(super) struct MemoryParts<'a, G: ConnectionGuard> {
     guard: &'a G,
-    /// Bytes that need no part.
-    free: usize,
     /// Bytes of a part.
     size: usize,
     parts: Vec<G::Permit>,
@@ -24,9 +25,9 @@ pub(super) struct MemoryFull;
 // === impl MemoryParts ===
 
 impl<'a, G: ConnectionGuard> MemoryParts<'a, G> {
-    /// Takes parts of `size` bytes from the budget of `guard`, for what exceeds `free` bytes.
-    pub(super) fn new(guard: &'a G, free: usize, size: usize) -> Self {
-        Self { guard, free, size, parts: Vec::new() }
+    /// Takes parts of so many bytes from the budget of `guard`.
+    pub(super) fn new(guard: &'a G, size: usize) -> Self {
+        Self { guard, size, parts: Vec::new() }
     }
 
     /// Bytes that are taken.
@@ -39,7 +40,7 @@ impl<'a, G: ConnectionGuard> MemoryParts<'a, G> {
     /// # Errors
     /// The response to a request, if there is no more. What could be taken is taken.
     pub(super) fn adjust(&mut self, kept: usize) -> Result<(), Box<Response<Full<Bytes>>>> {
-        let parts = kept.saturating_sub(self.free).div_ceil(self.size);
+        let parts = kept.saturating_sub(FREE).div_ceil(self.size);
         self.parts.truncate(parts);
         while self.parts.len() < parts {
             self.parts.push(self.guard.take_memory(self.size as u64)?);

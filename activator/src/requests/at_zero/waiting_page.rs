@@ -166,6 +166,7 @@ impl fmt::Display for Nonce {
 
 #[cfg(test)]
 mod tests {
+    use autoscaler::settings::Pause;
     use http_body_util::BodyExt;
 
     use super::*;
@@ -226,7 +227,7 @@ mod tests {
         for (rejection, marked) in [
             (Rejection::QueueFull { bound: 1 }, true),
             (Rejection::WakeTimeout { after: Duration::ZERO }, true),
-            (Rejection::Paused { until: None }, false),
+            (Rejection::Paused(Pause::On), false),
             (Rejection::WorkloadDeleted, false),
         ] {
             let mut response = Response::new(());

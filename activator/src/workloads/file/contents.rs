@@ -31,7 +31,7 @@ use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::routing::proximity::Proximity;
-use autoscaler::settings::{NoWakeRules, SidecarMode};
+use autoscaler::settings::{NoWakeRules, Pause, SidecarMode};
 use autoscaler::{Key, Protocol};
 use proxy::timeouts::request_timer::Timeouts;
 use serde::de::Error as _;
@@ -198,8 +198,7 @@ impl FileContents {
             sidecar: if entry.sidecar { SidecarMode::Required } else { SidecarMode::None },
             container_concurrency: entry.container_concurrency,
             activators: 0,
-            paused: entry.paused,
-            paused_until: None,
+            pause: if entry.paused { Pause::On } else { Pause::Off },
             serving: entry.serving,
             wake_timeout: entry.wake_timeout_seconds.map(Duration::from_secs),
             queue_depth: entry.queue_depth,

@@ -17,10 +17,8 @@ use super::stream_set::StreamSet;
 use super::unsent_data::UnsentBytes;
 use crate::memory::upload_memory::UploadMemory;
 use crate::server::connection_guard::ConnectionGuard;
-use crate::server::memory_parts::{MemoryFull, MemoryParts};
+use crate::server::memory_parts::{FREE, MemoryFull, MemoryParts};
 
-/// Bytes that the memory of a connection has room for.
-const FREE: usize = 16 << 10;
 /// What is taken at a time.
 const PART: usize = 64 << 10;
 /// Bytes from which on windows are small, and the window then: a frame.
@@ -41,7 +39,7 @@ pub(super) struct UnreadData<'a, G: ConnectionGuard> {
 impl<'a, G: ConnectionGuard> UnreadData<'a, G> {
     /// Takes `memory` from the budget of `guard`. Each stream has a window of so many bytes.
     pub(super) fn new(guard: &'a G, memory: Arc<UploadMemory>, window: u32) -> Self {
-        Self { memory, parts: MemoryParts::new(guard, FREE, PART), window, announced: window }
+        Self { memory, parts: MemoryParts::new(guard, PART), window, announced: window }
     }
 
     /// The uploads of the connection.

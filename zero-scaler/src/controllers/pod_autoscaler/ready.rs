@@ -23,16 +23,19 @@ pub(super) const READY: &str = "Ready";
 pub(super) const PODS_STARTING: &str = "pods are wanted and not ready yet";
 
 /// Why the size stays as it is, with the end of a pause that has one.
-pub(super) fn paused(observed: &ObservedWorkload) -> (Reason, String) {
+pub(super) fn paused(observed: &ObservedWorkload) -> ConditionContent {
     if !observed.is_paused() {
         let message = "replicas is 0 and scale-to-zero is off; requests get 503 until replicas is at least 1";
-        return (Reason::Paused, message.to_owned());
+        return ConditionContent::no(Reason::Paused, message);
     }
     let until = observed.settings.scale.pause;
     let until = until.end().map_or_else(String::new, |_| format!(" until {until}"));
     let is_at_zero = observed.scale.as_ref().is_ok_and(|scale| scale.replicas <= 0);
     let effect = if is_at_zero { "requests get 503" } else { "nothing of Rouse changes the size" };
-    (Reason::PausedByAnnotation, format!("annotation paused is in force{until}: {effect}"))
+    ConditionContent::no(
+        Reason::PausedByAnnotation,
+        format!("annotation paused is in force{until}: {effect}"),
+    )
 }
 
 /// The condition: the first problem found, or what serves requests now.
@@ -60,10 +63,7 @@ fn target_problem(observed: &ObservedWorkload, plan: &Plan) -> Option<ConditionC
                  subresources.scale.labelSelectorPath in its CustomResourceDefinition",
             ));
         }
-        Ok(_) if plan.paused => {
-            let (reason, message) = paused(observed);
-            return Some(ConditionContent::no(reason, message));
-        }
+        Ok(_) if plan.paused => return Some(paused(observed)),
         Ok(_) => {}
     }
     let owner = observed.target_owner.as_ref()?;

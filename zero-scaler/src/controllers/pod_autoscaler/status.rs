@@ -180,8 +180,7 @@ pub(super) fn warnings(
 
 fn active(observed: &ObservedWorkload, plan: &Plan) -> ConditionContent {
     if plan.paused {
-        let (reason, message) = paused(observed);
-        return ConditionContent::no(reason, message);
+        return paused(observed);
     }
     let reason = Reason::from(plan.activation.reason);
     let why = plan.why.map(|why| summary::why_text(observed, why)).unwrap_or_default();

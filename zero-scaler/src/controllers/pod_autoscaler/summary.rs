@@ -38,8 +38,8 @@ pub(super) fn summary(
     conditions: &[Condition],
 ) -> WorkloadSummary {
     let is_paused = || {
-        let (reason, message) = paused(observed);
-        of(WorkloadPhase::Paused, reason, &message)
+        let paused = paused(observed);
+        of(WorkloadPhase::Paused, paused.reason, &paused.message)
     };
     if plan.paused {
         return is_paused();
