@@ -5,6 +5,7 @@
 
 pub mod client_network;
 pub mod keepalive;
+pub mod until_stop;
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -18,9 +18,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use component_base::listener::until_stop::{FIRST_REQUEST, UntilStop};
 use http_client::BoxError;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -74,7 +76,7 @@ struct Server {
 struct Connections {
     server: Arc<Server>,
     drain_timeout: Duration,
-    stop: watch::Sender<()>,
+    stop: watch::Sender<bool>,
 }
 
 /// One open connection. It holds its receiver until it has ended, which is what the drain waits
@@ -82,7 +84,7 @@ struct Connections {
 #[derive(Debug)]
 struct Open {
     server: Arc<Server>,
-    stopped: watch::Receiver<()>,
+    stopped: watch::Receiver<bool>,
 }
 
 /// Serves HTTP on `listener` until `stop`, then waits for running requests, at most
@@ -95,7 +97,8 @@ pub async fn serve(
 ) {
     let (acceptor, connections) =
         (Acceptor::new(listener, options.max_connections), Connections::new(options));
-    while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
+    let mut until_stop = UntilStop::new(stop);
+    while let Some(accepted) = until_stop.next(acceptor.accept()).await {
         tokio::spawn(connections.open().serve(accepted, handler.clone(), ()));
     }
     // Closes the port before the drain.
@@ -116,7 +119,8 @@ pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler, G: Co
 ) {
     let (acceptor, connections) =
         (Acceptor::new(listener, options.max_connections), Connections::new(options));
-    while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
+    let mut until_stop = UntilStop::new(stop);
+    while let Some(accepted) = until_stop.next(acceptor.accept()).await {
         let Some(guard) = admit(&accepted.connection) else { continue };
         let (open, service) = (connections.open(), service.clone());
         workers.dispatch(accepted, move |state, accepted| {
@@ -140,7 +144,8 @@ pub async fn handle_on_workers<T: Send + Sync + 'static, F: Future<Output = ()> 
     stop: CancellationToken,
 ) {
     let (acceptor, running) = (Acceptor::new(listener, options.max_connections), TaskTracker::new());
-    while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
+    let mut until_stop = UntilStop::new(stop);
+    while let Some(accepted) = until_stop.next(acceptor.accept()).await {
         let Some(guard) = admit(&accepted.connection) else { continue };
         let (handle, running_token) = (handle.clone(), running.token());
         workers.dispatch(accepted, move |state, accepted| async move {
@@ -174,7 +179,7 @@ impl Default for ServerOptions {
 
 impl Connections {
     fn new(options: ServerOptions) -> Self {
-        let (server, stop) = (Arc::new(Server::new(options)), watch::Sender::new(()));
+        let (server, stop) = (Arc::new(Server::new(options)), watch::Sender::new(false));
         Self { server, drain_timeout: options.drain_timeout, stop }
     }
 
@@ -183,7 +188,7 @@ impl Connections {
     }
 
     async fn end(self) {
-        self.stop.send_replace(());
+        self.stop.send_replace(true);
         if tokio::time::timeout(self.drain_timeout, self.stop.closed()).await.is_err() {
             tracing::warn!(after = ?self.drain_timeout, "drain timeout, connections closed with requests running");
         }
@@ -228,22 +233,27 @@ impl Server {
         handler: impl RequestHandler,
         addresses: &Arc<ConnectionAddresses>,
         guard: &impl ConnectionGuard,
-        mut stopped: watch::Receiver<()>,
+        mut stopped: watch::Receiver<bool>,
     ) -> Result<(), BoxError> {
         let mut closed = pin!(async {
             guard.closed().await;
             tracing::debug!(peer = %addresses.peer.0, "idle connection closed in favour of others");
         });
+        let accepted = Instant::now();
+        let stopped_without_request = async {
+            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+            sleep_until(accepted + FIRST_REQUEST).await;
+        };
         let detected = tokio::select! {
             biased;
             () = &mut closed => return Ok(()),
             detected = Protocol::detect(stream, self.head_timeout) => detected?,
-            _ = stopped.changed() => return Ok(()),
+            () = stopped_without_request => return Ok(()),
         };
         let Some((protocol, stream)) = detected else { return Ok(()) };
         let addresses = addresses.clone();
         let stop = async move {
-            let _ = stopped.changed().await;
+            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
             stopped
         };
         match protocol {
@@ -261,45 +271,4 @@ impl Server {
 }
 
 #[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-    use http::{Request, Response};
-    use http_body_util::Full;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::sync::mpsc;
-
-    use super::*;
-    use crate::incoming_body::IncomingBody;
-
-    #[tokio::test]
-    async fn drain_lets_running_request_finish() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let stop = CancellationToken::new();
-        let (arrived, mut arrivals) = mpsc::channel::<()>(1);
-        let release = Arc::new(tokio::sync::Notify::new());
-        let service = {
-            let release = release.clone();
-            move |_: Request<IncomingBody>, addresses: &Arc<ConnectionAddresses>| {
-                assert_eq!(addresses.local, address);
-                let (release, arrived) = (release.clone(), arrived.clone());
-                async move {
-                    arrived.send(()).await.unwrap();
-                    release.notified().await;
-                    Ok(Response::new(Full::new(Bytes::from("late"))))
-                }
-            }
-        };
-        let server = tokio::spawn(serve(listener, service, ServerOptions::default(), stop.clone()));
-        let mut client = TcpStream::connect(address).await.unwrap();
-        client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-        arrivals.recv().await.unwrap();
-        stop.cancel();
-        release.notify_one();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        assert!(answer.ends_with("late"), "{answer}");
-        server.await.unwrap();
-    }
-}
+mod tests;

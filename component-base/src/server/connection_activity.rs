@@ -41,6 +41,17 @@ impl ConnectionActivity {
         self.0.lock().running > 0
     }
 
+    /// Waits until a connection without a request is as old as `within`.
+    pub(super) async fn first_request_within(&self, within: Duration) {
+        let due = {
+            let activity = self.0.lock();
+            (!activity.has_served).then(|| activity.last + within)
+        };
+        if let Some(due) = due {
+            sleep_until(due).await;
+        }
+    }
+
     /// Waits until no request was received for `first`, or none has run for `idle` after that. May
     /// take up to twice as long after a request.
     pub(super) async fn expired(&self, first: Duration, idle: Duration) {

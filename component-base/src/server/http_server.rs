@@ -23,6 +23,7 @@ use tracing::{Instrument, Span};
 use super::bounded_listener::BoundedListener;
 use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::limits::ServerLimits;
+use crate::listener::until_stop::{FIRST_REQUEST, UntilStop};
 
 /// Largest head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -108,7 +109,8 @@ pub async fn serve_with<O, F, S, H>(
     let listener = BoundedListener::new(listener, limits.connections);
     let (eviction, running) = (EvictionGuard(listener.connections().clone()), TaskTracker::new());
     let builder = Arc::new(Protocols::new(&limits));
-    while let Some((stream, slot)) = stop.run_until_cancelled(listener.accept()).await {
+    let mut until_stop = UntilStop::new(stop.clone());
+    while let Some((stream, slot)) = until_stop.next(listener.accept()).await {
         let slot = Arc::new(slot);
         let opened = open(stream, slot.clone());
         let (builder, stop) = (builder.clone(), stop.clone());
@@ -192,10 +194,16 @@ where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut connection = pin!(connection);
+    let stopped = async {
+        stop.cancelled().await;
+        slot.activity().first_request_within(FIRST_REQUEST).await;
+    };
     let is_idle = tokio::select! {
+        // A request that has arrived is read first: hyper closes a connection without one at once.
+        biased;
         ended = connection.as_mut() => return ended.map_err(failed),
         () = slot.evicted() => return Err(ConnectionError::Evicted),
-        () = stop.cancelled() => false,
+        () = stopped => false,
         () = slot.activity().expired(limits.header_read_timeout, limits.idle_timeout) => true,
     };
     shut_down(connection.as_mut());

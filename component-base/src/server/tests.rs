@@ -132,3 +132,20 @@ async fn accepted_connections_have_keepalive() {
     let (_client, (stream, _slot)) = tokio::join!(connect(KUBELET, address), listener.accept());
     assert!(socket2::SockRef::from(&stream).keepalive().unwrap());
 }
+
+#[tokio::test]
+async fn request_of_a_client_that_waits_to_be_accepted_at_the_stop_is_served() {
+    for http2 in [None, Some(Http2Limits { max_streams: 8, ping: DEADLINE })] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = connect(KUBELET, listener.local_addr().unwrap()).await;
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let limits = ServerLimits { http2, drain_timeout: DEADLINE, ..ServerLimits::default() };
+        let server = tokio::spawn(serve(listener, respond, limits, stop));
+        client.write_all(b"GET /live HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut response = String::new();
+        timeout(DEADLINE, client.read_to_string(&mut response)).await.unwrap().unwrap();
+        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+        server.await.unwrap();
+    }
+}

@@ -5,6 +5,7 @@
 //! on any cluster. On a cluster of the cluster tool it can also come from the node, for tests in
 //! which the API server is lost.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::process::Stdio;
 use std::time::Duration;
@@ -329,16 +330,24 @@ pub async fn create_at_zero(
 /// Checks that all requests got a 200.
 ///
 /// # Errors
-/// With the first result that is another.
+/// With the first result that is another, and how many failed in which way, when.
 pub fn ensure_all_ok(responses: &[Response]) -> Result<()> {
     let failed: Vec<_> = responses.iter().filter(|response| response.status != 200).collect();
     if responses.is_empty() {
         bail!("no request was sent");
     }
-    if !failed.is_empty() {
-        bail!("{} of {} requests failed, the first with {:?}", failed.len(), responses.len(), failed.first());
+    let Some((first, last)) = failed.first().zip(failed.last()) else { return Ok(()) };
+    let mut ways = BTreeMap::<_, usize>::new();
+    for response in &failed {
+        *ways.entry((response.status, &response.pod, &response.error)).or_default() += 1;
     }
-    Ok(())
+    bail!(
+        "{} of {} requests failed, sent from {:.0} to {:.0}: {ways:?}; the first: {first:?}",
+        failed.len(),
+        responses.len(),
+        first.sent_ms,
+        last.sent_ms
+    );
 }
 
 /// The value below which this share of the values lies.

@@ -20,6 +20,7 @@ use system_tests::traffic::load::{create_at_zero, send_one_request};
 use system_tests::wait;
 use system_tests::workloads::deadlines::{POD_START, TO_ZERO};
 use system_tests::workloads::injection::until_injection;
+use system_tests::workloads::rollout::until_rolled_out;
 use system_tests::workloads::workload::{Sidecar, Workload, until_replicas};
 
 const NAME: &str = "plain";
@@ -117,7 +118,9 @@ fn ensure_not_written_by_rouse(pod: &Pod) -> Result<()> {
 /// The same Deployment, in a namespace without any object of Rouse.
 async fn owners_objects(namespace: &TestNamespace, workload: &Workload) -> Result<(Value, Value)> {
     workload.create_deployment(namespace).await?;
-    let pod = wait::until("the owner's pod", POD_START, || async { Ok(pod(namespace).await.ok()) }).await?;
+    // Ready, so that Kubernetes' controllers have written all of their fields.
+    until_rolled_out(namespace, NAME, POD_START).await?;
+    let pod = pod(namespace).await?;
     let deployment = namespace.api::<Deployment>().get(NAME).await?;
     Ok((written(&pod)?, written(&deployment)?))
 }

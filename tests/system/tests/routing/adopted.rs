@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::cluster::network_policies;
+use system_tests::timeline::now_ms;
 use system_tests::traffic::load::{LONGEST, Load, RunningLoad, ensure_all_ok, until_first_response};
 use system_tests::wait;
 use system_tests::workloads::deadlines::{POD_START, ROLLOUT};
@@ -105,6 +106,7 @@ async fn release_attached(namespace: &TestNamespace) -> Result<()> {
 /// Deletes the HPA, and waits until nothing of Rouse is left of the workload.
 async fn delete_hpa(namespace: &TestNamespace) -> Result<()> {
     namespace.api::<HorizontalPodAutoscaler>().delete(NAME, &DeleteParams::default()).await?;
+    print_step("no HPA");
     wait::until("the end of the workload's objects", RELEASED, || async {
         let autoscaler = namespace.api::<PodAutoscaler>().get_opt(NAME).await?;
         let service = namespace.api::<ServerlessService>().get_opt(NAME).await?;
@@ -159,6 +161,7 @@ fn ports(target: &str) -> Value {
 async fn change_service(namespace: &TestNamespace, spec: &Value) -> Result<()> {
     let patch = Patch::Merge(json!({"spec": spec}));
     namespace.api::<Service>().patch(NAME, &PatchParams::default(), &patch).await?;
+    print_step(&format!("Service with {spec}"));
     Ok(())
 }
 
@@ -171,7 +174,13 @@ async fn change_pods(namespace: &TestNamespace, template: &Value) -> Result<()> 
 /// Begins a rollout.
 async fn restart(namespace: &TestNamespace) -> Result<()> {
     namespace.api::<Deployment>().restart(NAME).await?;
+    print_step("restart");
     Ok(())
+}
+
+/// In the time of the results of requests, for the one who reads which step failed requests.
+fn print_step(step: &str) {
+    println!("{NAME}: {step} at {:.0}", now_ms());
 }
 
 /// Waits for the end of the rollout, and checks all requests up to now.
