@@ -97,7 +97,7 @@ pub async fn serve(
 ) {
     let (acceptor, connections) =
         (Acceptor::new(listener, options.max_connections), Connections::new(options));
-    let mut until_stop = UntilStop::new(stop);
+    let mut until_stop = UntilStop::new(stop, || connections.stop());
     while let Some(accepted) = until_stop.next(acceptor.accept()).await {
         tokio::spawn(connections.open().serve(accepted, handler.clone(), ()));
     }
@@ -119,7 +119,7 @@ pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler, G: Co
 ) {
     let (acceptor, connections) =
         (Acceptor::new(listener, options.max_connections), Connections::new(options));
-    let mut until_stop = UntilStop::new(stop);
+    let mut until_stop = UntilStop::new(stop, || connections.stop());
     while let Some(accepted) = until_stop.next(acceptor.accept()).await {
         let Some(guard) = admit(&accepted.connection) else { continue };
         let (open, service) = (connections.open(), service.clone());
@@ -144,7 +144,7 @@ pub async fn handle_on_workers<T: Send + Sync + 'static, F: Future<Output = ()> 
     stop: CancellationToken,
 ) {
     let (acceptor, running) = (Acceptor::new(listener, options.max_connections), TaskTracker::new());
-    let mut until_stop = UntilStop::new(stop);
+    let mut until_stop = UntilStop::new(stop, || ());
     while let Some(accepted) = until_stop.next(acceptor.accept()).await {
         let Some(guard) = admit(&accepted.connection) else { continue };
         let (handle, running_token) = (handle.clone(), running.token());
@@ -187,8 +187,11 @@ impl Connections {
         Open { server: self.server.clone(), stopped: self.stop.subscribe() }
     }
 
-    async fn end(self) {
+    fn stop(&self) {
         self.stop.send_replace(true);
+    }
+
+    async fn end(self) {
         if tokio::time::timeout(self.drain_timeout, self.stop.closed()).await.is_err() {
             tracing::warn!(after = ?self.drain_timeout, "drain timeout, connections closed with requests running");
         }

@@ -19,17 +19,19 @@ const LAST_ACCEPTS: Duration = Duration::from_millis(10);
 
 /// The stop of a listener, and when its port closes.
 #[derive(Debug)]
-pub struct UntilStop {
+pub struct UntilStop<F> {
     stop: CancellationToken,
+    /// Called at the stop, once.
+    stopped: Option<F>,
     closes: Option<Instant>,
 }
 
 // === impl UntilStop ===
 
-impl UntilStop {
-    /// Until `stop`.
-    pub fn new(stop: CancellationToken) -> Self {
-        Self { stop, closes: None }
+impl<F: FnOnce()> UntilStop<F> {
+    /// Until `stop`. Then `stopped` is called.
+    pub fn new(stop: CancellationToken, stopped: F) -> Self {
+        Self { stop, stopped: Some(stopped), closes: None }
     }
 
     /// The connection of `accept`; `None` when the port is to be closed.
@@ -37,6 +39,9 @@ impl UntilStop {
         let mut accept = pin!(accept);
         if let Some(accepted) = self.stop.run_until_cancelled(accept.as_mut()).await {
             return Some(accepted);
+        }
+        if let Some(stopped) = self.stopped.take() {
+            stopped();
         }
         let closes = *self.closes.get_or_insert_with(|| Instant::now() + LAST_ACCEPTS);
         timeout_at(closes, accept).await.ok()

@@ -109,7 +109,7 @@ pub async fn serve_with<O, F, S, H>(
     let listener = BoundedListener::new(listener, limits.connections);
     let (eviction, running) = (EvictionGuard(listener.connections().clone()), TaskTracker::new());
     let builder = Arc::new(Protocols::new(&limits));
-    let mut until_stop = UntilStop::new(stop.clone());
+    let mut until_stop = UntilStop::new(stop.clone(), || ());
     while let Some((stream, slot)) = until_stop.next(listener.accept()).await {
         let slot = Arc::new(slot);
         let opened = open(stream, slot.clone());

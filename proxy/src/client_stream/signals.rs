@@ -24,6 +24,8 @@ struct Signals {
     upload_cut: AtomicBool,
     /// The client may read the response until the connection closes.
     reads_until_close: AtomicBool,
+    /// The next response that begins is the last one.
+    is_last: AtomicBool,
     /// The close is a reset.
     aborts: AtomicBool,
     upload: UnreadUpload,
@@ -109,8 +111,18 @@ impl ClientSignals {
         self.0.upload_cut.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_upload_cut(&self) -> bool {
+    fn is_upload_cut(&self) -> bool {
         self.0.upload_cut.load(Ordering::Relaxed)
+    }
+
+    /// The server takes no request after the one that runs, or that has arrived.
+    pub(crate) fn end_after_response(&self) {
+        self.0.is_last.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the connection closes behind the response that begins.
+    pub(crate) fn closes_after_response(&self) -> bool {
+        self.is_upload_cut() || self.0.is_last.load(Ordering::Relaxed)
     }
 
     /// The client may be sending: the rest of an upload, or of a head that was rejected.

@@ -78,13 +78,14 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
         let mut this = self.project();
-        if this.stopped.is_none() {
-            // A request that has arrived is read first: hyper closes a connection without one at
-            // once.
+        if this.stopped.is_none()
+            && let Poll::Ready(stopped) = this.stop.poll(cx)
+        {
+            // The connection first: hyper ends one at once from which it has not read, though a
+            // request may have arrived.
             if let Poll::Ready(served) = this.connection.as_mut().poll(cx) {
                 return Poll::Ready(served);
             }
-            let Poll::Ready(stopped) = this.stop.poll(cx) else { return Poll::Pending };
             *this.stopped = Some(stopped);
             this.connection.as_mut().graceful_shutdown();
         }

@@ -81,6 +81,11 @@ impl Http1Server {
                 Exchange::new(handler.handle(request, addresses), version, &signals)
             })
         };
+        let stop = async {
+            let stopped = stop.await;
+            signals.end_after_response();
+            stopped
+        };
         let connection = self.builder.clone().timer(timer).serve_connection(stream, service);
         let mut connection = pin!(GracefulConnection::new(connection.with_upgrades(), stop));
         let (mut memory, mut is_refused) = (MemoryParts::new(guard, PART), false);

@@ -16,7 +16,7 @@ use crate::incoming_body::IncomingBody;
 const DEADLINE: Duration = Duration::from_secs(20);
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
-type Handled = Result<Response<Full<Bytes>>, http_client::BoxError>;
+type Handled = Result<Response<Full<Bytes>>, std::convert::Infallible>;
 
 async fn respond(_: Request<IncomingBody>) -> Handled {
     Ok(Response::new(Full::new(Bytes::from("served"))))
@@ -87,6 +87,7 @@ async fn request_that_follows_its_connection_is_served_in_spite_of_a_stop_betwee
     let connections = Connections::new(ServerOptions::default());
     let open = connections.open();
     let served = tokio::spawn(open.serve(acceptor.accept().await, handler(), ()));
+    connections.stop();
     let end = tokio::spawn(connections.end());
     // On the runtime's one thread, both have begun.
     tokio::task::yield_now().await;
@@ -105,6 +106,7 @@ async fn request_that_arrived_before_the_stop_is_served_though_it_is_read_after_
         accepted.stream.readable().await.unwrap();
         let connections = Connections::new(ServerOptions::default());
         let open = connections.open();
+        connections.stop();
         let end = tokio::spawn(connections.end());
         tokio::task::yield_now().await;
         let served = tokio::spawn(open.serve(accepted, handler(), ()));

@@ -46,7 +46,7 @@ where
         }
         let mut response = ready!(this.handled.poll(cx))?.map(Either::Left);
         this.signals.begin_response();
-        if this.signals.is_upload_cut() {
+        if this.signals.closes_after_response() {
             close_connection(&mut response, *this.version);
         }
         Poll::Ready(Ok(response))
