@@ -31,8 +31,8 @@ const AFTER_WAKE: Duration = Duration::from_secs(60);
 /// Delay before a retry for a workload that could not be scaled, or that is above zero without
 /// pods.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
-/// Time for the API server to answer.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for the API server to answer: an admission webhook may take 30 s of it.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(35);
 /// Workloads scaled concurrently.
 const MAX_CONCURRENT_WAKES: usize = 16;
 /// Our name in managed fields.

@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tower_service::Service;
 
 /// As the real client waits for the response to a write.
-const WRITE_DEADLINE: Duration = Duration::from_secs(15);
+const WRITE_DEADLINE: Duration = Duration::from_secs(35);
 /// As the assumption of the design: a write lands within this time.
 pub const LATEST_WRITE: Duration = Duration::from_secs(3);
 
