@@ -21,7 +21,7 @@ pub use client::{ClientError, client};
 pub use decoded::{Decoded, UndecodableObject};
 pub use lease_annotations::watch_lease_annotation;
 pub use namespace_watches::{NamespaceEvent, NamespaceWatches};
-pub use object_watch::{DecodeErrorLog, DecodeErrors, watch_objects};
+pub use object_watch::{DecodeErrorLog, DecodeErrors, watch_object, watch_objects};
 pub use peers::{watch_members, watch_peers};
 pub use scale::{
     ObjectScale, ObservedReplicas, ScaleFromZeroResult, ScaleSubresource, scale_from_zero, write_scale,

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::watcher::{self, watch_object};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 
-use super::watch_backoff::retried;
+use super::object_watch::watch_object;
 
 /// Both ConfigMaps, as they are now.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,8 +56,8 @@ pub fn watch_settings(
     accepted: &str,
 ) -> impl Stream<Item = Result<ObservedSettings, watcher::Error>> + Send + use<> {
     let maps = || Api::<ConfigMap>::namespaced(client.clone(), namespace);
-    let submitted = retried(watch_object(maps(), submitted));
-    let accepted = retried(watch_object(maps(), accepted));
+    let submitted = watch_object(maps(), submitted);
+    let accepted = watch_object(maps(), accepted);
     let changes = stream::select(
         submitted.map(|map| map.map(Change::Submitted)).boxed(),
         accepted.map(|map| map.map(Change::Accepted)).boxed(),

@@ -26,7 +26,6 @@ use std::time::Duration;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::api::PostParams;
-use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -37,7 +36,7 @@ pub use leadership::Leadership;
 use election::{Election, Step};
 use leadership::Publisher;
 
-use super::watch_backoff::retried;
+use super::object_watch::watch_object;
 
 use crate::clock;
 
@@ -79,7 +78,7 @@ impl Lease {
     }
 
     async fn run(self, publisher: Publisher, stop: CancellationToken) {
-        let events = retried(watch_object(self.api.clone(), &self.name));
+        let events = watch_object(self.api.clone(), &self.name);
         pin_mut!(events);
         let mut election = Election::new(&self.identity);
         let mut is_candidate = true;

@@ -66,6 +66,17 @@ where
     })
 }
 
+/// Watches one object; `None` while it does not exist. Never ends; failed watches are retried.
+pub fn watch_object<K>(
+    api: Api<K>,
+    name: &str,
+) -> impl Stream<Item = Result<Option<K>, watcher::Error>> + Send + use<K>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    retried(watcher::watch_object(api, name))
+}
+
 // === impl DecodeErrors ===
 
 impl DecodeErrors {

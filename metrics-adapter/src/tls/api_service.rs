@@ -46,7 +46,7 @@ impl TrustingObject for APIService {
 mod tests {
     use std::time::Duration;
 
-    use fake_api::FakeApi;
+    use fake_api::{FakeApi, Outage};
     use kube::runtime::events::{Recorder, Reporter};
     use prometheus::IntGauge;
     use serde_json::Value;
@@ -126,6 +126,28 @@ mod tests {
         let events =
             cluster.requests().into_iter().filter(|r| r.starts_with("POST") && r.ends_with("/events"));
         assert_eq!(events.count(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_the_bundle_within_5_seconds_after_api_server_shed_load() {
+        for status in [429, 503, 504] {
+            let cluster = FakeApi::default();
+            put(&cluster, object("rouse-system", None, true));
+            cluster.set_outage(Some(Outage::Shedding(status)));
+            let (ca, changes) = watch::channel(Some("CA".to_owned()));
+            let (_task, _) = start(&cluster, changes);
+            tokio::time::sleep(Duration::from_secs(90)).await;
+            cluster.set_outage(None);
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            assert_eq!(bundle(&cluster), "Q0E=", "{status}");
+            // The watch stays, and the write of the next CA is refused.
+            cluster.set_outage(Some(Outage::Shedding(status)));
+            ca.send_replace(Some("CB".to_owned()));
+            tokio::time::sleep(Duration::from_secs(90)).await;
+            cluster.set_outage(None);
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            assert_eq!(bundle(&cluster), "Q0I=", "{status}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,15 +9,14 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use component_base::kubernetes::watch_object;
 use futures::{StreamExt, pin_mut};
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch as JsonPatch, PatchOperation, TestOperation};
 use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::WatchStreamExt;
 use kube::runtime::events::{Event, EventType, Recorder};
-use kube::runtime::watcher::watch_object;
 use kube::{Api, Client, Resource};
 use prometheus::IntGauge;
 use serde::de::DeserializeOwned;
@@ -111,7 +110,7 @@ pub async fn reconcile<K: TrustingObject>(
 ) {
     let CaBundleReconciler { client, name, service: (namespace, service), recorder, owned } = reconciler;
     let api: Api<K> = Api::all_with(client, &());
-    let events = watch_object(api.clone(), name).default_backoff();
+    let events = watch_object(api.clone(), name);
     pin_mut!(events);
     let mut newest = ObservedObject::Unlisted;
     let mut reported: Option<CaBundleState> = None;

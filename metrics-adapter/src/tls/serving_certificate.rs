@@ -14,12 +14,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use component_base::kubernetes::watch_object;
 use component_base::readiness::ReadinessLatch;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, watch_object};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use prometheus::IntGauge;
 use tokio::sync::watch;
@@ -85,7 +85,7 @@ impl ServingCertificate {
     /// Reconciles until the watch ends.
     #[tracing::instrument(skip_all, fields(secret = SECRET))]
     pub async fn run(mut self) {
-        let events = watch_object(self.secrets.clone(), SECRET).default_backoff();
+        let events = watch_object(self.secrets.clone(), SECRET);
         pin_mut!(events);
         let mut newest = ObservedObject::Unlisted;
         let mut recheck = RECHECK;
@@ -204,7 +204,7 @@ fn dns_names(service: &str, namespace: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use component_base::readiness::Readiness;
-    use fake_api::FakeApi;
+    use fake_api::{FakeApi, Outage};
     use rustls_pki_types::CertificateDer;
     use tokio_util::task::AbortOnDropHandle;
 
@@ -292,6 +292,24 @@ mod tests {
             if case == "expiring" {
                 assert_eq!(material.ca_bundle(), old.ca_bundle(), "the CA stays");
             }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn replacement_is_loaded_within_5_seconds_after_api_server_shed_load() {
+        for status in [429, 503, 504] {
+            let api = FakeApi::default();
+            let replica = Replica::start(&api);
+            settle().await;
+            let before = replica.leaf();
+            api.set_outage(Some(Outage::Shedding(status)));
+            api.break_watches(true);
+            api.remove(PATH);
+            tokio::time::sleep(Duration::from_secs(90)).await;
+            assert_eq!(replica.leaf(), before, "the last one is served");
+            api.set_outage(None);
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            assert_ne!(replica.leaf(), before, "{status}");
         }
     }
 

@@ -7,18 +7,16 @@
 //! as soon as pods exist. An installation that is removed in another way has no such warning: see
 //! docs/howto/operate/uninstall.md.
 
+use component_base::kubernetes::watch_object;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::watch_object;
 
 use crate::kubernetes::rate_limit::UrgentClient;
 
 /// Calls `on_deletion` once, when the namespace has a deletion timestamp. Never ends.
 pub(crate) async fn follow(client: UrgentClient, namespace: String, on_deletion: impl Fn() + Send) {
-    let objects = watch_object(Api::<Namespace>::all(client.without_rate_limit().clone()), &namespace)
-        .default_backoff();
+    let objects = watch_object(Api::<Namespace>::all(client.without_rate_limit().clone()), &namespace);
     pin_mut!(objects);
     let mut deleted = false;
     while let Some(object) = objects.next().await {

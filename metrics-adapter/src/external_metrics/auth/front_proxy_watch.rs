@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use component_base::kubernetes::watch_object;
 use component_base::readiness::ReadinessLatch;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 
 use crate::external_metrics::auth::front_proxy::FrontProxy;
@@ -23,22 +22,21 @@ const CONFIG_MAP: &str = "extension-apiserver-authentication";
 /// Updates `front_proxy` on every change; opens `latch` after the first list.
 #[tracing::instrument(skip_all, fields(config_map = CONFIG_MAP))]
 pub async fn watch_front_proxy(client: Client, front_proxy: Arc<ArcSwap<FrontProxy>>, latch: ReadinessLatch) {
-    let only_it = watcher::Config::default().fields(&format!("metadata.name={CONFIG_MAP}"));
-    let events = watcher(Api::<ConfigMap>::namespaced(client, NAMESPACE), only_it).default_backoff();
-    pin_mut!(events);
+    let maps = watch_object(Api::<ConfigMap>::namespaced(client, NAMESPACE), CONFIG_MAP);
+    pin_mut!(maps);
     let mut latch = Some(latch);
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Apply(map) | Event::InitApply(map)) => {
-                match FrontProxy::parse(&map.data.unwrap_or_default()) {
-                    Ok(new) => front_proxy.store(Arc::new(new)),
-                    Err(error) => tracing::error!(%error, "invalid ConfigMap, keeping the last valid one"),
-                }
+    while let Some(map) = maps.next().await {
+        match map {
+            Ok(Some(map)) => match FrontProxy::parse(&map.data.unwrap_or_default()) {
+                Ok(new) => front_proxy.store(Arc::new(new)),
+                Err(error) => tracing::error!(%error, "invalid ConfigMap, keeping the last valid one"),
+            },
+            Ok(None) => tracing::error!("ConfigMap not found, keeping its last content"),
+            Err(error) => {
+                tracing::warn!(%error, "watch failed, retrying");
+                continue;
             }
-            Ok(Event::Delete(_)) => tracing::error!("ConfigMap deleted, keeping its last content"),
-            Ok(Event::InitDone) => drop(latch.take()),
-            Ok(Event::Init) => {}
-            Err(error) => tracing::warn!(%error, "watch failed, retrying"),
         }
+        drop(latch.take());
     }
 }
