@@ -24,6 +24,7 @@ pub use namespace_watches::{NamespaceEvent, NamespaceWatches};
 pub use object_watch::{DecodeErrorLog, DecodeErrors, watch_object, watch_objects};
 pub use peers::{watch_members, watch_peers};
 pub use scale::{
-    ObjectScale, ObservedReplicas, ScaleFromZeroResult, ScaleSubresource, scale_from_zero, write_scale,
+    ObjectScale, ObservedReplicas, ScaleFromZeroResult, ScaleSubresource, is_conflict, scale_from_zero,
+    write_scale,
 };
 pub use unix_time::unix_time;

@@ -65,6 +65,13 @@ pub struct ObjectScale<'a> {
     pub field_manager: &'a str,
 }
 
+/// Whether a write failed because another one of the object came first. Admission webhooks answer
+/// with the same status code, and the next attempt gets the same answer.
+pub fn is_conflict(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    status.code == 409 && status.message.starts_with("Operation cannot be fulfilled")
+}
+
 /// Writes a replica count where it is zero, in one attempt.
 ///
 /// `observed` is the replica count as last seen by the caller; without one it is read first.
@@ -135,6 +142,6 @@ impl ScaleSubresource for ObjectScale<'_> {
     }
 
     fn is_conflict(error: &kube::Error) -> bool {
-        matches!(error, kube::Error::Api(status) if status.code == 409)
+        is_conflict(error)
     }
 }

@@ -41,8 +41,8 @@ pub(crate) struct State {
     /// Responses to reads, by path.
     pub(crate) read_responses: HashMap<String, (StatusCode, Bytes)>,
     pub(crate) creation_responses: Vec<(String, CreationResponse)>,
-    /// Beginnings of paths to which no write is accepted, with the reason.
-    pub(crate) refused_writes: Vec<(String, String)>,
+    /// Beginnings of paths to which no write is accepted, with the status and the reason.
+    pub(crate) refused_writes: Vec<(String, StatusCode, String)>,
     /// Paths of groups and versions, with the resources that discovery returns there.
     pub(crate) discovery: Vec<(String, Value)>,
     pub(crate) requests: Vec<String>,
@@ -98,8 +98,15 @@ impl FakeApi {
     /// answers of which no two are equal.
     pub fn refuse_writes(&self, path: &str, message: Option<&str>) {
         let mut state = self.lock();
-        state.refused_writes.retain(|(at, _)| at != path);
-        state.refused_writes.extend(message.map(|message| (path.to_owned(), message.to_owned())));
+        state.refused_writes.retain(|(at, ..)| at != path);
+        let refusal = |message: &str| (path.to_owned(), StatusCode::FORBIDDEN, message.to_owned());
+        state.refused_writes.extend(message.map(refusal));
+    }
+
+    /// The same with another status.
+    pub fn fail_writes(&self, path: &str, status: StatusCode, message: &str) {
+        self.refuse_writes(path, None);
+        self.lock().refused_writes.push((path.to_owned(), status, message.to_owned()));
     }
 
     /// From now on, each GET of `path` gets this response, whatever is stored: for aggregated APIs.

@@ -68,10 +68,10 @@ impl FakeApi {
             _ => PatchKind::Merge,
         };
         let refused =
-            self.lock().refused_writes.iter().find(|(at, _)| parts.uri.path().starts_with(at)).cloned();
-        if let Some((_, message)) = refused.filter(|_| parts.method != Method::GET) {
+            self.lock().refused_writes.iter().find(|(at, ..)| parts.uri.path().starts_with(at)).cloned();
+        if let Some((_, status, message)) = refused.filter(|_| parts.method != Method::GET) {
             let message = message.replace("{request}", &self.lock().requests.len().to_string());
-            return status_response(StatusCode::FORBIDDEN, "Forbidden", &message);
+            return status_response(status, status.canonical_reason().unwrap_or_default(), &message);
         }
         let result = self.execute(&parts.method, parts.uri.path(), &query, object, kind);
         if parts.method != Method::GET {
@@ -202,7 +202,7 @@ impl Service<Request<Body>> for FakeApi {
 
 fn error_response(error: ApiError) -> Response {
     let (status, reason) = error.code_and_reason();
-    status_response(status, reason, reason)
+    status_response(status, reason, error.message())
 }
 
 /// The response of an API server, or of a load balancer before it, that sheds load.

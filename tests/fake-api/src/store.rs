@@ -53,6 +53,16 @@ impl ApiError {
             Self::Broken => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
         }
     }
+
+    pub(crate) fn message(self) -> &'static str {
+        match self {
+            Self::Conflict => {
+                "Operation cannot be fulfilled on the object: the object has been modified; please apply your changes \
+                 to the latest version and try again"
+            }
+            error => error.code_and_reason().1,
+        }
+    }
 }
 
 // === impl Store ===

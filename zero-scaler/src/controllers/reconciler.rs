@@ -31,7 +31,7 @@ use tracing::Instrument;
 use crate::cache::work_queue::WorkQueue;
 use crate::clock::now;
 use crate::controllers::context::Context;
-use crate::kubernetes::errors::{is_being_deleted, is_outage, refusal};
+use crate::kubernetes::errors::{is_being_deleted, is_outage, is_webhook_failure, refusal};
 use crate::kubernetes::event_deduplicator::EventDeduplicator;
 use crate::kubernetes::reasons::Reason;
 use crate::scaling::scale_targets::ScaleError;
@@ -44,8 +44,8 @@ const CONCURRENCY: u16 = 64;
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 /// Longest delay after the API server shed load or did not respond, or after a failed size.
 const LONGEST_URGENT_RETRY: Duration = Duration::from_secs(5);
-/// Longest delay after other errors. Thousands of objects may have one, behind a broken webhook,
-/// and these retries are not in the rate limit.
+/// Longest delay after other errors, and behind a webhook that cannot be called, which thousands of
+/// objects may be: these retries are not in the rate limit.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// Longest delay after a refusal, which is an answer about the object: by a quota, an admission
 /// policy, a webhook, or validation.
@@ -81,6 +81,16 @@ impl ReconcileError {
         match self {
             Self::Api(error) => refusal(error),
             Self::Scale(_) | Self::Json(_) | Self::NotDue(_) => None,
+        }
+    }
+
+    /// The longest delay before the next attempt.
+    fn longest_retry(&self) -> Duration {
+        let is_answer = matches!(self, Self::Api(error) if !is_webhook_failure(error));
+        match self {
+            _ if self.is_urgent() => LONGEST_URGENT_RETRY,
+            _ if self.refusal().is_some() && is_answer => LONGEST_REFUSED_RETRY,
+            _ => LONGEST_RETRY,
         }
     }
 
@@ -182,16 +192,16 @@ pub async fn run<K, R>(
             return Action::requeue(*left);
         }
         let (failures, refusals) = counted.as_ref();
-        let longest = if error.is_urgent() { LONGEST_URGENT_RETRY } else { LONGEST_RETRY };
-        let Some(message) = error.refusal() else {
-            let delay = |before| retry::jittered_delay_after(before, RETRY_DELAY, longest);
-            return Action::requeue(failures.add(&key, delay));
-        };
-        if refusals.is_due(&key, message, REPEAT_EVENT) {
+        if let Some(message) = error.refusal()
+            && refusals.is_due(&key, message, REPEAT_EVENT)
+        {
             let problem = Problem::with_usual_fix(Reason::WriteRefused, message);
             context.reports.events.warning(object.as_ref(), problem.reason, problem.message());
         }
-        let delay = |before| retry::delay_after(before, RETRY_DELAY, LONGEST_REFUSED_RETRY);
+        let delay = |before| match error.longest_retry() {
+            LONGEST_REFUSED_RETRY => retry::delay_after(before, RETRY_DELAY, LONGEST_REFUSED_RETRY),
+            longest => retry::jittered_delay_after(before, RETRY_DELAY, longest),
+        };
         Action::requeue(failures.add(&key, delay))
     };
     let config = Config::default().concurrency(CONCURRENCY);

@@ -1,13 +1,21 @@
 //! Classification of API errors.
 
+use component_base::kubernetes::is_conflict;
+
 /// The API server's reason against a write: by a quota, an admission policy or webhook, or
 /// validation. Other errors are of the moment: a conflict with another write, an outage.
 pub fn refusal(error: &kube::Error) -> Option<&str> {
     let kube::Error::Api(status) = error else { return None };
-    let is_stale = status.code == 409 && status.message.contains("the object has been modified");
     let is_of_the_moment =
-        is_stale || matches!(status.code, 401 | 404 | 408 | 429) || is_being_deleted(error);
-    ((400..500).contains(&status.code) && !is_of_the_moment).then_some(status.message.as_str())
+        is_conflict(error) || matches!(status.code, 401 | 404 | 408 | 429) || is_being_deleted(error);
+    let is_answer = (400..500).contains(&status.code) && !is_of_the_moment;
+    (is_answer || is_webhook_failure(error)).then_some(status.message.as_str())
+}
+
+/// Whether a webhook that has to allow a write could not be called. It may be back at any moment.
+pub fn is_webhook_failure(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    status.code == 500 && status.message.contains("failed calling webhook")
 }
 
 /// Whether the API server may be back at any moment: it sheds load, or does not respond. Other
@@ -47,15 +55,18 @@ mod tests {
             (422, "is invalid"),
             (400, "admission webhook denied the request"),
             (409, "Apply failed with 1 conflict"),
+            (409, "admission webhook \"a\" denied the request: taken"),
+            (500, "Internal error occurred: failed calling webhook \"a\": context deadline exceeded"),
         ] {
             assert!(is_refused(code, message), "{code} {message}");
         }
         for (code, message) in [
-            (409, "Operation cannot be fulfilled: the object has been modified; please apply your changes"),
+            (409, "Operation cannot be fulfilled on services \"a\": the object has been modified"),
+            (409, "Operation cannot be fulfilled on services \"a\": StorageError: invalid object, Code: 4"),
             (401, "Unauthorized"),
             (404, "not found"),
             (429, "too many requests"),
-            (500, "failed calling webhook"),
+            (500, "Internal error occurred: etcdserver: request timed out"),
         ] {
             assert!(!is_refused(code, message), "{code} {message}");
         }

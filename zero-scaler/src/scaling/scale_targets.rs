@@ -14,7 +14,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use autoscaler::api::ScaleTargetRef;
-use component_base::kubernetes::{ApiResources, KindError, ObservedReplicas, ScaleSubresource, write_scale};
+use component_base::kubernetes::{
+    ApiResources, KindError, ObservedReplicas, ScaleSubresource, is_conflict, write_scale,
+};
 use kube::Client;
 use kube::api::{Api, DynamicObject};
 use parking_lot::Mutex;
@@ -25,7 +27,6 @@ use crate::cache::cached_target::{CachedTarget, last_writer};
 use crate::cache::cluster_cache::ClusterCache;
 use crate::kubernetes::reasons::Reason;
 
-const CONFLICT: u16 = 409;
 const NOT_FOUND: u16 = 404;
 
 /// Why a replica count could not be read or written.
@@ -118,7 +119,7 @@ impl ScaleError {
         let name = describe(target);
         match error {
             kube::Error::Api(status) if status.code == NOT_FOUND => Self::NotFound(name),
-            kube::Error::Api(status) if status.code == CONFLICT => Self::Conflict(name),
+            error if is_conflict(&error) => Self::Conflict(name),
             error => Self::Api(name, Box::new(error)),
         }
     }

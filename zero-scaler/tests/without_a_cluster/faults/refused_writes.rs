@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
 use serde_json::json;
 
 use crate::harness::cluster::{
@@ -103,6 +104,46 @@ async fn failed_size_stays_the_status_and_is_retried_after_its_backoff() {
         scenario.until_at_zero().await;
         assert!(condition(&scenario.cluster, AUTOSCALER, "Ready").contains("Idle"));
     }
+}
+
+/// A webhook denies with the status code of a conflict, in which a size is written again at once.
+#[tokio::test(start_paused = true)]
+async fn size_denied_with_the_code_of_a_conflict_is_reported_and_retried_after_its_backoff() {
+    let denied = "admission webhook \"sizes\" denied the request: frozen";
+    let mut scenario = Scenario::new(1);
+    scenario.until_serving().await;
+    let scale = format!("{DEPLOYMENT}/scale");
+    scenario.cluster.api.fail_writes(&scale, StatusCode::CONFLICT, denied);
+    scenario.decide_idle();
+    let is_reported = |cluster: &Cluster| condition(cluster, AUTOSCALER, "Ready").contains("frozen");
+    scenario.until("the condition", is_reported).await;
+    let before = writes(&scenario, &scale);
+    scenario.advance(Duration::from_secs(60)).await;
+    let attempts = writes(&scenario, &scale) - before;
+    assert!((8..=RETRIES).contains(&attempts), "{attempts}");
+    scenario.cluster.api.refuse_writes(&scale, None);
+    scenario.until_at_zero().await;
+}
+
+/// Its cause is as lasting as that of a refusal, and its end may be near.
+#[tokio::test(start_paused = true)]
+async fn webhook_that_cannot_be_called_is_reported_and_its_end_seen_within_a_minute() {
+    let path = format!("{GROUP}/serverlessservices");
+    let failed = "Internal error occurred: failed calling webhook \"guard\": failed to call webhook: \
+                  Post \"https://guard.kube-system.svc:443/\": context deadline exceeded";
+    let mut scenario = Scenario::new(1);
+    scenario.cluster.api.fail_writes(&path, StatusCode::INTERNAL_SERVER_ERROR, failed);
+    scenario
+        .until("the condition", |cluster| {
+            let ready = condition(cluster, AUTOSCALER, "Ready");
+            ready.contains("WriteRefused") && ready.contains("guard")
+        })
+        .await;
+    scenario.advance(Duration::from_secs(900)).await;
+    assert_eq!(scenario.cluster.events("WriteRefused").len(), 1);
+    scenario.cluster.api.refuse_writes(&path, None);
+    scenario.advance(Duration::from_secs(61)).await;
+    assert!(scenario.cluster.api.get(SERVERLESS_SERVICE).is_some());
 }
 
 #[tokio::test(start_paused = true)]
