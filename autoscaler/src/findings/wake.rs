@@ -169,20 +169,25 @@ fn named(name: &str) -> Container {
 }
 
 /// Whether a refusal by a quota only counts the pods that zero removes: the quota is full and not
-/// exceeded. The API server writes `exceeded quota: NAME, requested: pods=1, used: pods=1, limited:
-/// pods=1`.
+/// exceeded, and the pod fits into an empty one. The API server writes `exceeded quota: NAME,
+/// requested: pods=1, used: pods=1, limited: pods=1`.
 fn is_only_full_quota(message: &str) -> bool {
-    let amounts = |name: &str| {
-        let text = message.split_once(name)?.1;
-        let text = text.split_once(", used: ").or(text.split_once(", limited: ")).map_or(text, |it| it.0);
-        text.split(',')
-            .map(|pair| parse_milli(pair.trim().split_once('=')?.1).ok())
-            .collect::<Option<Vec<_>>>()
+    let Some((_, amounts)) = message.split_once("exceeded quota: ") else { return false };
+    let Some((_, amounts)) = amounts.split_once(", requested: ") else { return false };
+    let Some((requested, amounts)) = amounts.split_once(", used: ") else { return false };
+    let Some((used, limited)) = amounts.split_once(", limited: ") else { return false };
+    let amounts = |text: &str| {
+        let pairs = text.split(',').map(|pair| parse_milli(pair.trim().split_once('=')?.1).ok());
+        pairs.collect::<Option<Vec<_>>>()
     };
-    let (Some(used), Some(limited)) = (amounts(", used: "), amounts(", limited: ")) else { return false };
-    message.contains("exceeded quota: ")
-        && used.len() == limited.len()
-        && used.iter().zip(&limited).all(|(used, limited)| used <= limited)
+    let (Some(requested), Some(used), Some(limited)) = (amounts(requested), amounts(used), amounts(limited))
+    else {
+        return false;
+    };
+    let is_within = |amounts: &[i64]| {
+        amounts.len() == limited.len() && amounts.iter().zip(&limited).all(|(amount, limit)| amount <= limit)
+    };
+    is_within(&used) && is_within(&requested)
 }
 
 // === impl NextPods ===
@@ -195,15 +200,14 @@ impl NextPods {
         Self { deletes_volumes: false, incomplete_rollout }
     }
 
-    /// Of a StatefulSet: after zero, its first pods have the newest template, unless a partition
-    /// keeps them from it.
+    /// Of a StatefulSet: after zero, its first pods have the newest template, whatever its update
+    /// strategy. A partition does not keep them from it: without a pod, Kubernetes counts the update
+    /// as complete.
     pub fn of_stateful_set(set: &StatefulSet) -> Self {
         let policy = set.spec.persistent_volume_claim_retention_policy.as_ref();
         let has_claims = set.spec.volume_claim_templates.iter().flatten().next().is_some();
         let is_deleted = policy.and_then(|policy| policy.when_scaled.as_deref()) == Some("Delete");
-        let strategy = set.spec.update_strategy.as_ref();
-        let partition = strategy.and_then(|it| it.rolling_update.as_ref()?.partition).unwrap_or(0);
-        let incomplete_rollout = set.status.as_ref().filter(|_| partition == 0).and_then(|status| {
+        let incomplete_rollout = set.status.as_ref().and_then(|status| {
             let updated = status.updated_replicas.unwrap_or(0);
             let observed = status.observed_generation;
             incomplete_of(&set.metadata, observed, updated, status.replicas)
@@ -314,17 +318,22 @@ mod tests {
     }
 
     #[test]
-    fn stateful_set_sleeps_after_its_rollout_or_behind_its_partition() {
+    fn stateful_set_sleeps_only_after_its_rollout_whatever_its_strategy() {
         let status = json!({"replicas": 2, "updatedReplicas": 1, "observedGeneration": 1});
         let rolling = |partition: i32| json!({"updateStrategy": {"rollingUpdate": {"partition": partition}}});
-        for (spec, expected) in [
-            (json!({}), Some("RolloutIncomplete")),
-            (json!({"updateStrategy": {"type": "OnDelete"}}), Some("RolloutIncomplete")),
-            (rolling(0), Some("RolloutIncomplete")),
-            (rolling(1), None),
+        let complete = json!({"replicas": 2, "updatedReplicas": 2, "observedGeneration": 1});
+        for spec in [
+            json!({}),
+            json!({"updateStrategy": {"type": "OnDelete"}}),
+            json!({"ordinals": {"start": 5}, "podManagementPolicy": "Parallel"}),
+            rolling(0),
+            rolling(1),
+            rolling(9),
         ] {
-            let next = stateful_set(spec.clone(), status.clone());
-            assert_eq!(reason(&evidence(&next, &[], None)), expected, "{spec}");
+            let reason =
+                |status: &Value| reason(&evidence(&stateful_set(spec.clone(), status.clone()), &[], None));
+            assert_eq!(reason(&status), Some("RolloutIncomplete"), "{spec}");
+            assert_eq!(reason(&complete), None, "{spec}");
         }
     }
 
@@ -418,6 +427,8 @@ mod tests {
         assert_eq!(check(&quota("pods=1,requests.memory=64Mi", "pods=1,requests.memory=100Mi")), None);
         assert_eq!(check(&quota("pods=1,requests.memory=64Mi", "pods=0,requests.memory=100Mi")), blocked);
         assert_eq!(check(&quota("pods=1,requests.memory=64Mi", "pods=1,requests.memory=32Mi")), blocked);
+        let large = "pods \"a\" is forbidden: exceeded quota: q, requested: limits.cpu=2, used: limits.cpu=1, limited: limits.cpu=1";
+        assert_eq!(check(large), blocked, "the pod that runs is smaller than the next one");
         assert_eq!(check("pods \"a\" is forbidden: failed quota: q: must specify limits.cpu"), blocked);
         assert_eq!(check("pods \"a\" is forbidden: maximum cpu usage per Container is 100m"), blocked);
         assert_eq!(check("pods \"a\" is forbidden: violates PodSecurity \"restricted:latest\""), blocked);

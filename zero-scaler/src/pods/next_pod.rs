@@ -63,10 +63,11 @@ pub(crate) async fn dry_run(client: &Client, namespace: &str, pod: &Pod) -> Resu
 }
 
 /// Whether an error is about the dry run and not about pods of the workload: this process may not
-/// create any, or the copy has a field that only a running pod has.
+/// create any, the copy has a field that only a running pod has, or a webhook has side effects.
 fn is_of_the_check(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     match status.code {
+        400 => status.message.ends_with(" does not support dry run"),
         403 => status.message.contains("cannot create resource \"pods\""),
         422 => status.message.starts_with("Pod \"") && status.message.contains(" is invalid: "),
         _ => false,

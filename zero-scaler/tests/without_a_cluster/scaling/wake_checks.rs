@@ -100,6 +100,15 @@ async fn right_that_the_zero_scaler_lacks_does_not_keep_the_last_pod() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn webhook_without_dry_runs_does_not_keep_the_last_pod() {
+    let mut scenario = serving().await;
+    let message = "admission webhook \"mesh.example.com\" does not support dry run";
+    scenario.cluster.api.fail_writes(PODS, http::StatusCode::BAD_REQUEST, message);
+    scenario.decide_idle();
+    scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn replica_set_keeps_its_pod_of_a_former_template() {
     let scenario = Scenario::new(1);
     scenario.cluster.scale_a_replica_set();
