@@ -86,8 +86,9 @@ async fn apply_pod_autoscaler(
     let uid = hpa.metadata.uid.as_deref();
     let client = &context.clients.rate_limited;
     if let Some(existing) = context.cache.autoscaler(key) {
-        let is_owned = is_owned_by(existing.as_ref(), uid);
-        if is_owned && !differs(&existing, accepted) || !is_owned && !may_adopt(client, hpa).await? {
+        // Each write has the owner, which an orphaning deletion may be about to remove.
+        let is_current = is_owned_by(existing.as_ref(), uid) && !differs(&existing, accepted);
+        if is_current || !may_adopt(client, hpa).await? {
             return Ok(());
         }
     }

@@ -9,12 +9,16 @@
 //! acceptable HPA names it. The check uses the current objects, so a deletion without a running
 //! zero-scaler is found as well. Only targets of unwatched kinds have to be recorded.
 //!
+//! An acceptable HPA gets a PodAutoscaler within moments, unless the API server refuses it or does
+//! not serve the kind. Then its target is an orphan too: the Service may have lost its endpoints
+//! with the PodAutoscaler, and an HPA of a target at zero is disabled.
+//!
 //! Finalizers are not used: namespaces with them could not be deleted once Rouse is uninstalled. In
 //! a namespace that is being deleted nothing is scaled.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use autoscaler::Key;
 use autoscaler::api::ScaleTargetRef;
@@ -27,6 +31,7 @@ use kube::Api;
 use crate::cache::abandoned_targets::Target;
 use crate::cache::cached_target::scale::Writer;
 use crate::cache::cluster_cache::ClusterCache;
+use crate::clock::now;
 use crate::controllers::context::Context;
 use crate::controllers::hpa::evaluate;
 use crate::controllers::reconciler::ReconcileError;
@@ -38,11 +43,22 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// Delay after the deletion of a PodAutoscaler, which may be about to be created again.
 const DELETION_DELAY: Duration = Duration::from_secs(1);
 
+/// Time in which an HPA gets its PodAutoscaler.
+const ADOPTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Targets of HPAs that should get a PodAutoscaler, and since when. Not more than the targets at
+/// zero.
+type AwaitedTargets = HashMap<Target, Instant>;
+
 /// Scales orphans from zero until it is dropped.
 pub(crate) async fn scale_orphans(context: Arc<Context>) {
+    let mut awaited = AwaitedTargets::new();
     loop {
-        for target in targets_at_zero(&context.cache) {
-            match scale_if_orphan(&target, &context).await {
+        let targets = targets_at_zero(&context.cache);
+        awaited.retain(|target, _| targets.contains(target));
+        for target in targets {
+            match scale_if_orphan(&target, &mut awaited, &context).await {
+                Ok(()) if awaited.contains_key(&target) => {}
                 Ok(()) => context.cache.abandoned_targets.forget(&target),
                 Err(error) => {
                     let (namespace, ScaleTargetRef { kind, name, .. }) = &target;
@@ -50,8 +66,9 @@ pub(crate) async fn scale_orphans(context: Arc<Context>) {
                 }
             }
         }
+        let interval = if awaited.is_empty() { CHECK_INTERVAL } else { ADOPTION_TIMEOUT };
         tokio::select! {
-            () = tokio::time::sleep(CHECK_INTERVAL) => {}
+            () = tokio::time::sleep(interval) => {}
             () = context.cache.abandoned_targets.more.notified() => tokio::time::sleep(DELETION_DELAY).await,
         }
     }
@@ -71,15 +88,26 @@ fn target(kind: &str, Key { namespace, name }: Key) -> Target {
     (namespace, ScaleTargetRef { api_version: "apps/v1".to_owned(), kind: kind.to_owned(), name })
 }
 
-async fn scale_if_orphan(target: &Target, context: &Context) -> Result<(), ReconcileError> {
+async fn scale_if_orphan(
+    target: &Target,
+    awaited: &mut AwaitedTargets,
+    context: &Context,
+) -> Result<(), ReconcileError> {
     if is_managed(target, context) {
+        awaited.remove(target);
         return Ok(());
     }
     let (namespace, ScaleTargetRef { kind, name, .. }) = target;
     let hpas = context.cache.hpas_of_target(namespace, kind, name);
-    if hpas.iter().any(|(key, hpa)| is_acceptable(key, hpa, context))
-        || !scale_to_one(target, context).await?
-    {
+    if hpas.iter().any(|(key, hpa)| is_acceptable(key, hpa, context)) {
+        let since = *awaited.entry(target.clone()).or_insert_with(now);
+        if now().saturating_duration_since(since) < ADOPTION_TIMEOUT {
+            return Ok(());
+        }
+    }
+    let is_scaled = scale_to_one(target, context).await?;
+    awaited.remove(target);
+    if !is_scaled {
         return Ok(());
     }
     context.metrics.scale_writes.with_label_values(&["orphan"]).inc();

@@ -136,6 +136,21 @@ async fn orphaning_deletion_that_watches_report_late_leaves_its_dependents_witho
     }
 }
 
+/// Each write of the PodAutoscaler has the owner, so none is sent between the mark of an orphaning
+/// deletion and the removal of the reference.
+#[tokio::test(start_paused = true)]
+async fn podautoscaler_is_not_written_for_an_hpa_that_is_being_deleted() {
+    let mut scenario = Scenario::at_zero().await;
+    scenario.cluster.api.pause_watches(Some("/apis/autoscaling/v2/horizontalpodautoscalers"));
+    scenario.cluster.edit(HPA, |hpa| {
+        hpa["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        hpa["metadata"]["finalizers"] = json!(["orphan"]);
+    });
+    scenario.cluster.edit(AUTOSCALER, |autoscaler| autoscaler["spec"]["maxReplicas"] = 9.into());
+    scenario.advance(Duration::from_secs(10)).await;
+    assert_eq!(scenario.cluster.field(AUTOSCALER, "/spec/maxReplicas"), 9);
+}
+
 #[tokio::test(start_paused = true)]
 async fn podautoscaler_of_an_orphaning_deletion_follows_the_next_hpa() {
     let mut scenario = Scenario::at_zero().await;

@@ -60,6 +60,28 @@ async fn keeps_workload_at_zero_when_podautoscaler_is_recreated() {
     assert_eq!(scenario.cluster.observed().sizes, [1, 0]);
 }
 
+/// By a quota or a policy, or because the kind is not served any more.
+#[tokio::test(start_paused = true)]
+async fn scales_up_workload_at_zero_whose_hpa_gets_no_podautoscaler() {
+    for gadget in [false, true] {
+        let mut scenario = Scenario::new(1);
+        if gadget {
+            scenario.cluster.scale_a_gadget();
+            scenario.cluster.discover_gadgets(&["scale", "status"]);
+        }
+        scenario.until_serving().await;
+        scenario.until_at_zero().await;
+        let path = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/podautoscalers";
+        scenario.cluster.api.refuse_writes(path, Some("is forbidden: exceeded quota: small"));
+        collect(&scenario.cluster);
+        scenario.advance(Duration::from_secs(30)).await;
+        assert_eq!(scenario.cluster.size(), 1, "custom resource: {gadget}");
+        scenario.cluster.api.refuse_writes(path, None);
+        scenario.until("a new PodAutoscaler", |cluster| cluster.api.get(AUTOSCALER).is_some()).await;
+        scenario.until_at_zero().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn keeps_workload_at_zero_in_terminating_namespace() {
     let mut scenario = Scenario::at_zero().await;
