@@ -145,7 +145,9 @@ async fn scale_to_one((namespace, target): &Target, context: &Context) -> Result
         None => scales.read(namespace, target).await,
     };
     let scale = match scale {
-        Err(ScaleError::NotFound(_) | ScaleError::NotScalable { .. }) => return Ok(false),
+        Err(ScaleError::NotFound(_) | ScaleError::NotScalable { .. } | ScaleError::Controlled { .. }) => {
+            return Ok(false);
+        }
         scale => scale?,
     };
     if scale.replicas > 0

@@ -19,6 +19,7 @@ use component_base::kubernetes::{
 };
 use kube::Client;
 use kube::api::{Api, DynamicObject};
+use kube::core::PartialObjectMeta;
 use parking_lot::Mutex;
 
 use crate::FIELD_MANAGER;
@@ -26,8 +27,11 @@ use crate::cache::cached_target::scale::{Scale, Writer};
 use crate::cache::cached_target::{CachedTarget, last_writer};
 use crate::cache::cluster_cache::ClusterCache;
 use crate::kubernetes::reasons::Reason;
+use crate::kubernetes::server_side_apply::controller_of;
 
 const NOT_FOUND: u16 = 404;
+/// Kind of the objects that a Deployment, and a Rollout, makes.
+const REPLICA_SET: &str = "ReplicaSet";
 
 /// Why a replica count could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +65,16 @@ pub enum ScaleError {
         kind: String,
         /// Its group and version.
         api_version: String,
+    },
+    /// A ReplicaSet of a Deployment or the like, which reverts each size.
+    #[error(
+        "{target} is controlled by {controller}, which reverts each size; name {controller} in scaleTargetRef"
+    )]
+    Controlled {
+        /// The target.
+        target: String,
+        /// Its controller.
+        controller: String,
     },
     /// Any other error of the API server.
     #[error("{0}: {1}")]
@@ -148,6 +162,7 @@ impl ScaleError {
             Self::Conflict(_) => Reason::TargetChanged,
             Self::UnknownKind { .. } => Reason::UnknownTargetKind,
             Self::NotScalable { .. } => Reason::TargetNotScalable,
+            Self::Controlled { .. } => Reason::ScaleConflict,
             Self::Api(..) => Reason::TargetUnreadable,
         }
     }
@@ -155,6 +170,18 @@ impl ScaleError {
 
 fn describe(target: &ScaleTargetRef) -> String {
     format!("{} {:?}", target.kind, target.name)
+}
+
+/// Other kinds with a controller may be scaled: an operator often leaves their size to an HPA.
+fn check_controller(
+    target: &ScaleTargetRef,
+    object: &PartialObjectMeta<DynamicObject>,
+) -> Result<(), ScaleError> {
+    let controller = controller_of(object).filter(|_| target.kind == REPLICA_SET);
+    controller.map_or(Ok(()), |it| {
+        let controller = format!("{} {:?}", it.kind, it.name);
+        Err(ScaleError::Controlled { target: describe(target), controller })
+    })
 }
 
 // === impl ScaleTargets ===
@@ -243,7 +270,8 @@ impl ScaleAccess for ScaleTargets {
         let scale = api.get_scale(&target.name).await.map_err(|error| self.failed(target, error))?;
         let replicas = scale.spec.and_then(|s| s.replicas).unwrap_or(0);
         // A Scale has no managedFields. RBAC may allow `get` of `/scale` and not of the object.
-        let object = api.get_metadata(&target.name).await;
+        let object = api.get_metadata(&target.name).await.ok();
+        object.iter().try_for_each(|object| check_controller(target, object))?;
         let writer = object.map_or(Writer::Unknown, |object| last_writer(&object.metadata));
         Ok(Scale {
             replicas,

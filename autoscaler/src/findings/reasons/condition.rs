@@ -285,9 +285,10 @@ reasons! {
     TargetNotAverageValue: "PodAutoscaler/HPAAccepted, event on HPA",
         "The metric's target is not of type AverageValue.",
         "use type: AverageValue with averageValue";
-    BadTarget: "PodAutoscaler/HPAAccepted, event on HPA",
-        "averageValue is not a positive quantity, or not 1 for desired-replicas.",
-        "correct averageValue";
+    BadTarget: "PodAutoscaler/HPAAccepted, PodAutoscaler/Ready, event on HPA",
+        "averageValue, or spec.target of a PodAutoscaler, is not a positive quantity, or not 1 for \
+         desired-replicas.",
+        "correct it";
     ServiceMissing: "PodAutoscaler/HPAAccepted, event on HPA",
         "The metric's selector names no Service, or with metric: none the annotation service is missing.",
         "add selector: {matchLabels: {service: SERVICE}}, or the annotation service";
@@ -339,10 +340,12 @@ reasons! {
     ScaledBesideLostNode: "event on PodAutoscaler",
         "A pod more was written, because the node of all pods does not respond.", "";
     Scaled: "event on PodAutoscaler", "A size was written for a workload without HPA.", "";
-    ScaleConflict: "PodAutoscaler/Degraded, PodAutoscaler.status.reason, event on PodAutoscaler",
+    ScaleConflict: "PodAutoscaler/Degraded, PodAutoscaler/Ready, PodAutoscaler.status.reason, event on \
+                    PodAutoscaler",
         "Another writer has the size of the target too: an HPA beside a PodAutoscaler with scaler: Direct, \
-         which then writes from and to zero only, or an operator, a ScaledObject of KEDA or a Rollout of Argo. \
-         To one that reverts three writes in a row, Rouse leaves the size for ten minutes.",
+         which then writes from and to zero only, the Deployment of a ReplicaSet, an operator, a \
+         ScaledObject of KEDA or a Rollout of Argo. To one that reverts three writes in a row, Rouse \
+         leaves the size for ten minutes.",
         "delete the object that scales the target, or the HPA or PodAutoscaler; the managed fields of the \
          target name its writer";
     SlowWake: "event on PodAutoscaler",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use autoscaler::api::{
-    PodAutoscaler, PortLease, Scaler, ServerlessService, SksMode, StartFailure, condition,
+    PodAutoscaler, PortLease, ScaleTargetRef, Scaler, ServerlessService, SksMode, StartFailure, condition,
 };
 use autoscaler::findings::Problem;
 use autoscaler::findings::hpa::HpaAcceptance;
@@ -380,7 +380,16 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaSt
             HpaState::Missing(problem)
         });
     };
+    let target = &autoscaler.spec.scale_target_ref;
     Some(match evaluate(key, &hpa, context) {
+        HpaAcceptance::Accepted(accepted)
+            if !is_of_hpa(autoscaler) && !accepted.spec.scale_target_ref.is_same_object(target) =>
+        {
+            let ScaleTargetRef { kind, name, .. } = &accepted.spec.scale_target_ref;
+            let problem =
+                format!("the HPA of this name scales {kind} {name:?}, so none writes sizes above 0");
+            HpaState::Missing(Problem::with_usual_fix(Reason::HPANotFound, problem))
+        }
         HpaAcceptance::Accepted(accepted) => HpaState::Accepted(accepted.advice),
         HpaAcceptance::Rejected(problem) => HpaState::Rejected(problem),
         HpaAcceptance::Foreign => HpaState::Inactive(Problem::with_usual_fix(

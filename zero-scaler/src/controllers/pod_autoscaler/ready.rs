@@ -2,6 +2,7 @@
 
 use autoscaler::api::{SelectorSource, condition};
 use autoscaler::contract::PROTOCOL;
+use autoscaler::findings::Problem;
 use autoscaler::findings::sidecar::{self, Sidecar};
 use autoscaler::scaling::scale_to_zero::ActivePhase;
 
@@ -45,6 +46,7 @@ pub(super) fn ready(
     written: &Result<ScaleWriteResult, ScaleError>,
 ) -> ConditionContent {
     target_problem(observed, plan)
+        .or_else(|| metric_target_problem(observed))
         .or_else(|| hpa_problem(observed))
         .or_else(|| failed_write(observed, plan, written))
         .or_else(|| service_problem(observed))
@@ -72,6 +74,14 @@ fn target_problem(observed: &ObservedWorkload, plan: &Plan) -> Option<ConditionC
         owner.name, observed.autoscaler.spec.scale_target_ref.kind
     );
     Some(ConditionContent::no(Reason::TargetTaken, message))
+}
+
+/// A value by which the metrics-adapter cannot divide. Those of HPAs are rejected with their HPA.
+fn metric_target_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
+    let error = observed.autoscaler.spec.target(&observed.settings).err()?;
+    let problem = format!("spec.target is invalid: {error}");
+    let problem = Problem::new(Reason::BadTarget, problem, "set it to a quantity above 0, such as \"70\"");
+    Some(ConditionContent::no(problem.reason, problem.message()))
 }
 
 /// A failed write stays the problem until it succeeds or is no longer wanted: also while the path

@@ -2,7 +2,9 @@
 
 use simulator::hpa::Behavior;
 
-use crate::harness::cluster::{AUTOSCALER, Cluster, HPA, SERVERLESS_SERVICE, condition};
+use serde_json::json;
+
+use crate::harness::cluster::{AUTOSCALER, Cluster, HPA, REPLICA_SET, SERVERLESS_SERVICE, condition};
 use crate::harness::scenario::Scenario;
 
 #[tokio::test(start_paused = true)]
@@ -31,6 +33,62 @@ async fn direct_scaler_writes_all_sizes_until_it_is_deleted() {
     let managed: Vec<String> =
         left.filter(|path| path.contains("autoscaling.rouse.dev") || path.contains("rouse-ip")).collect();
     assert_eq!(managed, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn hpa_of_another_target_is_none_of_a_user_written_podautoscaler() {
+    let mut scenario = Scenario::new(1);
+    scenario.cluster.user_written("HPA");
+    scenario.until_serving().await;
+    scenario.cluster.copy_of_deployment("api");
+    scenario.cluster.edit(HPA, |hpa| hpa["spec"]["scaleTargetRef"]["name"] = "api".into());
+    scenario
+        .until("the condition", |cluster| {
+            let ready = condition(cluster, AUTOSCALER, "Ready");
+            ready.contains("HPANotFound") && ready.contains("scales Deployment \\\"api\\\"")
+        })
+        .await;
+    scenario.cluster.edit(HPA, |hpa| hpa["spec"]["scaleTargetRef"]["name"] = "web".into());
+    scenario.until("Ready", |cluster| condition(cluster, AUTOSCALER, "Ready").starts_with(r#""True""#)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn invalid_target_of_a_podautoscaler_is_reported() {
+    let mut scenario = Scenario::new(1);
+    scenario.cluster.user_written("Direct");
+    scenario.until_serving().await;
+    for target in ["0", "many"] {
+        scenario.cluster.edit(AUTOSCALER, |autoscaler| autoscaler["spec"]["target"] = target.into());
+        scenario
+            .until("the condition", |cluster| {
+                let ready = condition(cluster, AUTOSCALER, "Ready");
+                ready.contains("BadTarget") && ready.contains(target)
+            })
+            .await;
+    }
+    scenario.cluster.edit(AUTOSCALER, |autoscaler| autoscaler["spec"]["target"] = "700m".into());
+    scenario.until("Ready", |cluster| condition(cluster, AUTOSCALER, "Ready").starts_with(r#""True""#)).await;
+}
+
+/// A Deployment reverts each size of its ReplicaSet at once, as it would with any HPA.
+#[tokio::test(start_paused = true)]
+async fn replica_set_of_a_deployment_is_not_scaled() {
+    let mut scenario = Scenario::new(1);
+    scenario.cluster.scale_a_replica_set();
+    scenario.cluster.edit(REPLICA_SET, |set| {
+        set["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop",
+            "uid": "1", "controller": true}]);
+    });
+    scenario.decide_idle();
+    scenario
+        .until("the condition", |cluster| {
+            let ready = condition(cluster, AUTOSCALER, "Ready");
+            ready.contains("ScaleConflict")
+                && ready.contains("name Deployment \\\"shop\\\" in scaleTargetRef")
+        })
+        .await;
+    scenario.advance(std::time::Duration::from_secs(300)).await;
+    assert_eq!(scenario.cluster.observed().sizes, [1]);
 }
 
 #[tokio::test(start_paused = true)]
