@@ -47,8 +47,19 @@ pub fn without_effect<'a>(
     names: impl Iterator<Item = &'a String> + 'a,
     object: AnnotatedObject,
 ) -> impl Iterator<Item = Problem> + 'a {
-    let own = names.filter_map(|key| Some((key.as_str(), key.strip_prefix(GROUP)?.strip_prefix('/')?)));
-    own.filter(move |(_, name)| !object.reads(name)).map(move |(key, name)| object.problem(key, name))
+    let own = names.filter_map(|key| Some((key.as_str(), name_of_group(key)?)));
+    own.filter(move |(key, name)| !(is_read_as_written(key) && object.reads(name)))
+        .map(move |(key, name)| object.problem(key, name))
+}
+
+/// The name of an annotation of Rouse's group. The API server accepts capitals in a group, and
+/// keeps them.
+pub fn name_of_group(key: &str) -> Option<&str> {
+    key.split_once('/').filter(|(group, _)| group.eq_ignore_ascii_case(GROUP)).map(|(_, name)| name)
+}
+
+fn is_read_as_written(key: &str) -> bool {
+    key.starts_with(GROUP)
 }
 
 // === impl AnnotatedObject ===
@@ -66,24 +77,24 @@ impl AnnotatedObject {
     fn problem(self, key: &str, name: &str) -> Problem {
         let is_field = FIELDS.contains(&name);
         let read_on = match (is_of_workload(name) || is_field, OF_PODS.contains(&name)) {
+            _ if !is_read_as_written(key) => return Self::unknown(key, name),
             (true, _) if is_field && self == Self::PodAutoscaler => "a field of its spec",
             (true, true) => "the HPA or PodAutoscaler and the pod template",
             (true, false) => "the HPA or PodAutoscaler",
             (false, true) => "the pod template",
-            (false, false) => {
-                let problem = format!("Rouse has no annotation {key}, so it has no effect");
-                return match nearest(name) {
-                    Some(nearest) => {
-                        let fix =
-                            format!("correct its name (the nearest is {GROUP}/{nearest}), or remove it");
-                        Problem::new(Reason::UnknownAnnotation, problem, fix)
-                    }
-                    None => Problem::with_usual_fix(Reason::UnknownAnnotation, problem),
-                };
-            }
+            (false, false) => return Self::unknown(key, name),
         };
         let problem = format!("annotation {key} has no effect on {}", self.noun());
         Problem::new(Reason::MisplacedAnnotation, problem, format!("move it to {read_on}"))
+    }
+
+    fn unknown(key: &str, name: &str) -> Problem {
+        let problem = format!("Rouse has no annotation {key}, so it has no effect");
+        let Some(nearest) = nearest(name) else {
+            return Problem::with_usual_fix(Reason::UnknownAnnotation, problem);
+        };
+        let fix = format!("correct its name (the nearest is {GROUP}/{nearest}), or remove it");
+        Problem::new(Reason::UnknownAnnotation, problem, fix)
     }
 
     fn noun(self) -> &'static str {
@@ -162,6 +173,15 @@ mod tests {
         }
         let unlike = message("example", AnnotatedObject::Hpa).unwrap();
         assert!(unlike.contains("docs/reference/annotations.md"), "{unlike}");
+    }
+
+    #[test]
+    fn names_an_annotation_of_the_group_in_capitals() {
+        let keys = ["Autoscaling.Rouse.Dev/window".to_owned(), "example.com/window".to_owned()];
+        let problems: Vec<Problem> = without_effect(keys.iter(), AnnotatedObject::Hpa).collect();
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        assert_eq!(problem.reason, Reason::UnknownAnnotation);
+        assert!(problem.message().contains("(the nearest is autoscaling.rouse.dev/window)"), "{problem:?}");
     }
 
     #[test]

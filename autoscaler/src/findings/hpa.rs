@@ -7,5 +7,6 @@ mod metric_failure;
 mod metric_source;
 
 pub use acceptance::{AcceptedHpa, HpaAcceptance, accept, deletion_of, is_ambiguous};
+pub use annotations::annotated_without_metric;
 pub use metric_failure::{is_metric_failure, metric_failure};
 pub use metric_source::{HpaMetricSource, named_service, rouse_metrics};

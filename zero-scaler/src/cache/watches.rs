@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
-use autoscaler::contract::{GROUP, WORKLOAD_LABEL};
+use autoscaler::contract::WORKLOAD_LABEL;
+use autoscaler::findings::annotations::name_of_group;
 use autoscaler::findings::hpa::{is_ambiguous, is_metric_failure};
 use component_base::kubernetes::{Decoded, watch_objects};
 use component_base::readiness::Readiness;
@@ -365,7 +366,7 @@ fn trim_hpa(hpa: &mut Decoded<HorizontalPodAutoscaler>) {
         status.conditions = Some(conditions.into_iter().filter(is_read).collect());
     }
     if let Some(annotations) = &mut hpa.meta_mut().annotations {
-        annotations.retain(|key, _| key.split_once('/').is_some_and(|(prefix, _)| prefix == GROUP));
+        annotations.retain(|key, _| name_of_group(key).is_some());
     }
 }
 

@@ -15,7 +15,7 @@ use autoscaler::api::{PodAutoscaler, Scaler, key_of};
 use autoscaler::contract::short_name::workload_label;
 use autoscaler::contract::{GROUP, WORKLOAD_LABEL};
 use autoscaler::findings::Problem;
-use autoscaler::findings::hpa::{AcceptedHpa, HpaAcceptance, accept};
+use autoscaler::findings::hpa::{AcceptedHpa, HpaAcceptance, accept, annotated_without_metric};
 use component_base::kubernetes::Decoded;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -46,7 +46,16 @@ pub async fn reconcile(
     match evaluate(&key, hpa, &context) {
         HpaAcceptance::Foreign => {
             release(&key, hpa, &context).await?;
-            Ok(Action::await_change())
+            match annotated_without_metric(hpa).filter(|_| context.cache.autoscaler_meta(&key).is_none()) {
+                Some(problem) => {
+                    report_problems(&key, hpa, &context, &[problem], RESYNC);
+                    Ok(Action::requeue(RESYNC))
+                }
+                None => {
+                    context.reports.warnings.is_new(&key, "");
+                    Ok(Action::await_change())
+                }
+            }
         }
         HpaAcceptance::Rejected(problem) => {
             report_problems(&key, hpa, &context, &[problem], RESYNC);
@@ -117,7 +126,6 @@ fn is_written_for_hpa(key: &Key, context: &Context) -> bool {
 
 /// Deletes the PodAutoscaler of an HPA that has no metric of Rouse any more.
 async fn release(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> Result<(), ReconcileError> {
-    context.reports.warnings.is_new(key, "");
     if let Some(existing) = context.cache.autoscaler(key)
         && (is_owned_by(existing.as_ref(), hpa.metadata.uid.as_deref()) || is_orphaned(existing.meta()))
     {

@@ -9,6 +9,7 @@ use kube::ResourceExt;
 
 use crate::contract::{CONTAINER_CONCURRENCY, GROUP, METRIC, NO_METRIC, SCALE_TO_ZERO, SERVICE};
 use crate::findings::Problem;
+use crate::findings::annotations::name_of_group;
 use crate::findings::reasons::Reason;
 
 /// Bound of the field `containerConcurrency` in the CustomResourceDefinition.
@@ -59,6 +60,15 @@ impl HpaAnnotations {
             T::default()
         })
     }
+}
+
+/// The problem of an HPA that has annotations of Rouse and no metric of Rouse.
+pub fn annotated_without_metric(hpa: &HorizontalPodAutoscaler) -> Option<Problem> {
+    let annotation = hpa.annotations().keys().find(|key| name_of_group(key).is_some())?;
+    let problem = format!(
+        "the HPA has the annotation {annotation} and no metric of Rouse, so Rouse does not follow it"
+    );
+    Some(Problem::with_usual_fix(Reason::NoMetric, problem))
 }
 
 /// The annotations of Rouse's group.

@@ -270,9 +270,11 @@ reasons! {
         "correct the field that the message names, or upgrade Rouse";
     HPANotFound: "PodAutoscaler/HPAAccepted", "No HPA of this name writes sizes above zero.",
         "create one, or set spec.scaler to Direct";
-    NoMetric: "PodAutoscaler/HPAAccepted", "The HPA of this name has no metric of Rouse.",
+    NoMetric: "PodAutoscaler/HPAAccepted, event on HPA",
+        "The HPA of this name has no metric of Rouse, or one has annotations of Rouse and no metric of it.",
         "use the metric concurrency, requests-per-second or desired-replicas with the selector \
-         service=SERVICE, annotate the HPA with metric: none and service, or delete the PodAutoscaler";
+         service=SERVICE, annotate the HPA with metric: none and service, or delete the PodAutoscaler or the \
+         annotations of Rouse";
     MultipleMetrics: "PodAutoscaler/HPAAccepted, event on HPA",
         "The HPA has several metrics of Rouse, or one beside the annotation metric: none.",
         "keep one of concurrency, requests-per-second, desired-replicas and that annotation";

@@ -178,6 +178,23 @@ fn ready(scenario: &Scenario) -> String {
 }
 
 #[tokio::test(start_paused = true)]
+async fn reports_hpa_with_annotations_and_a_misspelt_metric() {
+    let mut scenario = Scenario::new(1);
+    let metric = |scenario: &Scenario, name: &str| {
+        scenario
+            .cluster
+            .edit(HPA, |hpa| hpa["spec"]["metrics"][0]["external"]["metric"]["name"] = name.into());
+    };
+    metric(&scenario, "concurency");
+    scenario.until("the event", |cluster| !cluster.events("NoMetric").is_empty()).await;
+    scenario.advance(10 * MINUTE).await;
+    let [note] = &scenario.cluster.notes("NoMetric")[..] else { panic!("one event") };
+    assert!(note.contains("no metric of Rouse") && note.contains("use the metric concurrency"), "{note}");
+    metric(&scenario, "concurrency");
+    scenario.until("the PodAutoscaler", |cluster| cluster.api.get(AUTOSCALER).is_some()).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn repeats_warning_for_rejected_hpa_until_it_is_fixed() {
     let mut scenario = Scenario::new(1);
     let good = scenario.cluster.field(HPA, "/spec/metrics");

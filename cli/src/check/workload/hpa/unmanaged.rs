@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use autoscaler::contract::{GROUP, SERVICE_SELECTOR};
-use autoscaler::findings::hpa::{named_service, rouse_metrics};
+use autoscaler::contract::SERVICE_SELECTOR;
+use autoscaler::findings::hpa::{annotated_without_metric, named_service, rouse_metrics};
 use autoscaler::findings::reasons::{CheckReason, Reason, description};
 use autoscaler::findings::sidecar::is_labelled;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -41,18 +41,13 @@ fn hpa_without_metric(objects: &NamespaceObjects, hpa: &HorizontalPodAutoscaler)
         let problem = format!("its metric {metric} is not one of Rouse's, so Rouse does not follow it");
         return Some(Finding::error(object, Reason::NoMetric, problem));
     }
-    let prefix = format!("{GROUP}/");
-    let annotation = hpa.annotations().keys().find(|key| key.starts_with(&prefix))?;
+    let annotated = annotated_without_metric(hpa)?;
     let reported = hpa_warning(objects, &hpa.name_any());
     if let Some((row, note)) = reported.and_then(|(reason, note)| Some((description(&reason)?, note))) {
         return Some(Finding::error(object, row, note));
     }
     // A new HPA with a metric of the API custom.metrics.k8s.io has no PodAutoscaler for a moment.
-    rouse_metrics(&hpa.spec, true).is_empty().then(|| {
-        let problem =
-            format!("it has the annotation {annotation} and no metric of Rouse, so Rouse does not follow it");
-        Finding::error(object, Reason::NoMetric, problem)
-    })
+    rouse_metrics(&hpa.spec, true).is_empty().then(|| Finding::of_problem(object, annotated))
 }
 
 fn stopped(objects: &NamespaceObjects, deployment: &Deployment) -> Option<Finding> {
