@@ -1,6 +1,8 @@
 //! Writes a Service's EndpointSlices, its private Service and the status. Unchanged objects are not
 //! written.
 
+use std::sync::Arc;
+
 use autoscaler::Key;
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus};
 use autoscaler::contract::short_name::private_name;
@@ -54,13 +56,18 @@ pub(super) async fn slices(
 
 /// Writes the private Service in managed mode, and deletes it in attached mode. If the cache does
 /// not have it yet, it is created without force: if a user creates a Service of the same name at
-/// this moment, the write fails, and the next reconcile reports it.
+/// this moment, the write fails, and the next reconcile reports it. One with another primary address
+/// family is replaced, because the API does not change that.
 pub(super) async fn private_service(
     observed: &ObservedService,
     context: &Context,
 ) -> Result<(), ReconcileError> {
     if let Some(desired) = desired::private_service(observed) {
-        let Some(existing) = &observed.private_service else {
+        let is_same = |existing: &&Arc<Service>| has_primary_family_of(existing, &desired);
+        let Some(existing) = observed.private_service.as_ref().filter(is_same) else {
+            if let Some(other) = &observed.private_service {
+                delete(&context.clients.rate_limited, other.as_ref()).await?;
+            }
             apply_new::<Service>(&context.clients.rate_limited, &desired).await?;
             return Ok(());
         };
@@ -144,6 +151,13 @@ pub(super) async fn status(
     )
     .await?;
     Ok(())
+}
+
+fn has_primary_family_of(existing: &Service, desired: &Value) -> bool {
+    let families = existing.spec.as_ref().and_then(|spec| spec.ip_families.as_deref());
+    let primary = families.and_then(|families| families.first());
+    let desired = desired.pointer("/spec/ipFamilies/0").and_then(Value::as_str);
+    primary.is_none_or(|primary| Some(primary.as_str()) == desired)
 }
 
 /// Whether a private Service is as desired. Cached objects have no kind and version to compare.

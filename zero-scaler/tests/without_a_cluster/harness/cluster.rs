@@ -28,7 +28,7 @@ pub(crate) const SERVERLESS_SERVICE: &str =
     "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/web";
 pub(crate) const SERVICE: &str = "/api/v1/namespaces/shop/services/web";
 const BARE_POD: &str = "/api/v1/namespaces/shop/pods/web-bare";
-const PRIVATE_SERVICE: &str = "/api/v1/namespaces/shop/services/web-private";
+pub(crate) const PRIVATE_SERVICE: &str = "/api/v1/namespaces/shop/services/web-private";
 pub(crate) const ENDPOINTS: &str = "/api/v1/namespaces/shop/endpoints/web";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces";
 const CLUSTER_IP: &str = "10.96.0.10";

@@ -3,7 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::harness::cluster::{ACTIVATOR, ACTIVATOR_IPV6, AUTOSCALER, SERVERLESS_SERVICE, condition};
+use serde_json::json;
+
+use crate::harness::cluster::{
+    ACTIVATOR, ACTIVATOR_IPV6, AUTOSCALER, Cluster, PRIVATE_SERVICE, SERVERLESS_SERVICE, SERVICE, condition,
+};
 use crate::harness::scenario::Scenario;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -22,6 +26,27 @@ async fn dual_stack_service_at_zero_has_activators_of_both_families() {
     assert_eq!(scenario.cluster.service_endpoints_ipv6(), [ACTIVATOR_IPV6]);
     scenario.settle().await;
     assert_eq!(scenario.cluster.field(SERVERLESS_SERVICE, "/status/activators"), 1, "it has two addresses");
+}
+
+/// As by `kubectl replace --force`. The API server refuses to change the primary family of the
+/// private Service.
+#[tokio::test(start_paused = true)]
+async fn private_service_follows_a_service_that_was_made_again_with_the_other_family() {
+    let mut scenario = Scenario::new(1);
+    scenario.cluster.dual_stack();
+    scenario.until_serving().await;
+    let uid = |cluster: &Cluster| cluster.field(PRIVATE_SERVICE, "/metadata/uid");
+    let before = uid(&scenario.cluster);
+    scenario.cluster.edit(SERVICE, |service| service["spec"]["ipFamilies"] = json!(["IPv6", "IPv4"]));
+    scenario
+        .until("the new one", |cluster| {
+            cluster.field(PRIVATE_SERVICE, "/spec/ipFamilies/0") == "IPv6" && uid(cluster) != before
+        })
+        .await;
+    let after = uid(&scenario.cluster);
+    scenario.until_serving().await;
+    assert_eq!(uid(&scenario.cluster), after, "once");
+    assert_eq!(scenario.cluster.service_endpoints_ipv6(), ["fd00::0"]);
 }
 
 #[tokio::test(start_paused = true)]
