@@ -138,7 +138,7 @@ fn watch_pod_start(observed: &observe::ObservedWorkload, plan: &decide::Plan, co
                 sidecar: observed.sidecar_mode,
                 refused: context.scaling.scales.refused_pods(&observed.key.namespace, target_ref),
             };
-            context.scaling.starts.watch(&observed.key, pods, reported);
+            context.scaling.starts.watch(&observed.key, pods, reported, observed.now);
         }
         None => context.scaling.starts.stop(&observed.key),
     }

@@ -30,9 +30,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::problem_finder::{StartProblem, StartProblemFinder};
+use self::problem_finder::{Moment, StartProblem, StartProblemFinder};
 pub use self::problem_finder::{UnusablePod, WatchedPods};
 use crate::cache::work_queue::WorkQueues;
 use crate::pods::next_pod::refusal;
@@ -81,9 +82,9 @@ impl StartWatches {
         Self { client, queues, errors, nodes, workloads: Mutex::default() }
     }
 
-    /// Watches the pods of a workload. `reported` is the failure in its status, which keeps its
-    /// start time across a restart of this process.
-    pub fn watch(&self, key: &Key, pods: WatchedPods, reported: Option<&StartFailure>) {
+    /// Watches the pods of a workload from `now` on. `reported` is the failure in its status, which
+    /// keeps its start time across a restart of this process.
+    pub fn watch(&self, key: &Key, pods: WatchedPods, reported: Option<&StartFailure>, now: jiff::Timestamp) {
         let mut workloads = self.lock();
         let is_watched = |workload: &WatchedWorkload| matches!(workload, WatchedWorkload::Starting { pods: watched, .. } if *watched == pods);
         if workloads.get(key).is_some_and(is_watched) {
@@ -99,7 +100,8 @@ impl StartWatches {
         }
         let problem = ObservedProblem::default();
         let reported = reported.map(from_status).map(StartProblem::Failure);
-        let finder = StartProblemFinder::new(pods.clone(), reported, self.nodes.clone());
+        let began = Moment { unix_millis: now.as_millisecond(), instant: Instant::now() };
+        let finder = StartProblemFinder::new(pods.clone(), reported, self.nodes.clone(), began);
         let watch = self.watch_pods(key.clone(), &pods, finder, problem.clone());
         let watch = AbortOnDropHandle::new(tokio::spawn(watch));
         workloads.insert(key.clone(), WatchedWorkload::Starting { pods, problem, _watch: watch });

@@ -65,8 +65,26 @@ pub(super) struct StartProblemFinder {
     listed: bool,
     problem: Option<StartProblem>,
     expected: WatchedPods,
-    /// One moment on both clocks, so that changes of the wall clock do not change the patience.
-    epoch: (i64, Instant),
+    /// The need for pods on both clocks, so that changes of the wall clock do not change the
+    /// patience.
+    began: Moment,
+}
+
+/// One moment on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) unix_millis: i64,
+    pub(super) instant: Instant,
+}
+
+// === impl Moment ===
+
+impl Moment {
+    /// The wall-clock time at `now`, in Unix milliseconds.
+    fn unix_millis_at(self, now: Instant) -> i64 {
+        let passed = now.saturating_duration_since(self.instant).as_millis();
+        self.unix_millis.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
+    }
 }
 
 // === impl StartProblem ===
@@ -87,10 +105,10 @@ impl StartProblemFinder {
         expected: WatchedPods,
         problem: Option<StartProblem>,
         nodes: Arc<NodeAcknowledgements>,
+        began: Moment,
     ) -> Self {
-        let epoch = (component_base::clock::unix_millis(), Instant::now());
         let (pods, unacknowledged) = (BTreeMap::new(), HashMap::new());
-        Self { pods, unacknowledged, nodes, listed: false, problem, expected, epoch }
+        Self { pods, unacknowledged, nodes, listed: false, problem, expected, began }
     }
 
     /// Calls `report` once when all pods are listed, and on each change of the problem. While there
@@ -110,17 +128,17 @@ impl StartProblemFinder {
             let is_missing = self.listed && self.pods.is_empty() && reported_refusal.is_none();
             tokio::select! {
                 event = events.next() => match event {
-                    Some(Ok(event)) => self.apply(event),
+                    Some(Ok(event)) => self.apply(event, Instant::now()),
                     Some(Err(error)) => tracing::warn!(%error, "watch of starting pods failed, retrying"),
                     None => return,
                 },
-                () = component_base::clock::sleep_until(self.next_change()) => {}
+                () = component_base::clock::sleep_until(self.next_change(Instant::now())) => {}
                 _ = checks.tick(), if is_missing => self.expected.refused = refusal().await,
             }
             if !self.listed {
                 continue;
             }
-            let problem = self.find_problem();
+            let problem = self.find_problem(Instant::now());
             if !reported || problem != self.problem {
                 report(&problem);
                 reported = true;
@@ -129,7 +147,7 @@ impl StartProblemFinder {
         }
     }
 
-    fn apply(&mut self, event: Event<Decoded<Pod>>) {
+    fn apply(&mut self, event: Event<Decoded<Pod>>, now: Instant) {
         match event {
             Event::Init => {
                 self.pods.clear();
@@ -139,7 +157,7 @@ impl StartProblemFinder {
             // An undecodable pod changes nothing: why it does not start is unknown.
             Event::InitApply(pod) | Event::Apply(pod) => {
                 if let Some(readiness) = pod.0.as_ref().ok().map(|decoded| self.readiness(decoded)) {
-                    self.insert(pod.name_any(), readiness);
+                    self.insert(pod.name_any(), readiness, now);
                 }
             }
             Event::Delete(pod) => {
@@ -149,15 +167,15 @@ impl StartProblemFinder {
         }
     }
 
-    fn insert(&mut self, name: String, readiness: PodReadiness) {
-        // Those of the first list are as old as the need for them, at which this was created.
-        let since = if self.listed { Instant::now() } else { self.epoch.1 };
+    fn insert(&mut self, name: String, readiness: PodReadiness, now: Instant) {
+        // Those of the first list are as old as the need for them.
+        let since = if self.listed { now } else { self.began.instant };
         match (&readiness, self.pods.get(&name)) {
             (PodReadiness::Unacknowledged { .. }, _) => {
                 self.unacknowledged.entry(name.clone()).or_insert(since);
             }
             (_, Some(PodReadiness::Unacknowledged { node, .. })) => {
-                self.nodes.record(node, Instant::now());
+                self.nodes.record(node, now);
                 self.unacknowledged.remove(&name);
             }
             _ => {}
@@ -179,7 +197,7 @@ impl StartProblemFinder {
         }
     }
 
-    fn find_problem(&self) -> Option<StartProblem> {
+    fn find_problem(&self, now: Instant) -> Option<StartProblem> {
         let (mut starting, mut unusable) = (Vec::new(), None);
         for (name, pod) in &self.pods {
             match pod {
@@ -192,7 +210,7 @@ impl StartProblemFinder {
                 }
                 PodReadiness::Starting(pod) => starting.push(pod.clone()),
                 PodReadiness::Unacknowledged { pod, node } => {
-                    let is_due = self.unresponsive_from(name, node) <= Instant::now();
+                    let is_due = self.unresponsive_from(name, node) <= now;
                     let message = is_due.then(|| format!("node {node} has not acknowledged the pod"));
                     starting.push(StartingPod { unresponsive_node: message, ..pod.clone() });
                 }
@@ -207,39 +225,34 @@ impl StartProblemFinder {
             Some(pod) => Some(StartProblem::Unusable(pod)),
             None => {
                 let before = self.problem.as_ref().and_then(StartProblem::failure);
-                find_start_failure(&starting, before, self.expected.patience, self.now())
-                    .map(StartProblem::Failure)
+                let now = self.began.unix_millis_at(now);
+                find_start_failure(&starting, before, self.expected.patience, now).map(StartProblem::Failure)
             }
         }
     }
 
     /// When time alone changes the problem.
-    fn next_change(&self) -> Option<Instant> {
-        let now = Instant::now();
+    fn next_change(&self, now: Instant) -> Option<Instant> {
         let unacknowledged = self.pods.iter().filter_map(|(name, pod)| match pod {
             PodReadiness::Unacknowledged { node, .. } => Some(self.unresponsive_from(name, node)),
             _ => None,
         });
         let next = unacknowledged.filter(|at| self.listed && *at > now).min();
-        next.into_iter().chain(self.patience_ends()).min()
+        next.into_iter().chain(self.patience_ends(now)).min()
     }
 
     fn unresponsive_from(&self, name: &str, node: &str) -> Instant {
-        let since = self.unacknowledged.get(name).copied().unwrap_or(self.epoch.1);
+        let since = self.unacknowledged.get(name).copied().unwrap_or(self.began.instant);
         self.nodes.unresponsive_from(node, since)
     }
 
     /// When the patience with the present cause ends.
-    fn patience_ends(&self) -> Option<Instant> {
+    fn patience_ends(&self, now: Instant) -> Option<Instant> {
         let failure = self.problem.as_ref().and_then(StartProblem::failure);
         let failure = failure.filter(|failure| self.listed && !failure.given_up)?;
-        let lasted = Duration::from_millis(self.now().saturating_sub(failure.since).unsigned_abs());
-        Some(Instant::now() + self.expected.patience.of(failure.cause).saturating_sub(lasted))
-    }
-
-    fn now(&self) -> i64 {
-        let (unix_millis, instant) = self.epoch;
-        unix_millis.saturating_add(i64::try_from(instant.elapsed().as_millis()).unwrap_or(i64::MAX))
+        let since = self.began.unix_millis_at(now).saturating_sub(failure.since);
+        let lasted = Duration::from_millis(since.unsigned_abs());
+        Some(now + self.expected.patience.of(failure.cause).saturating_sub(lasted))
     }
 }
 
@@ -252,6 +265,8 @@ mod tests {
 
     use super::*;
 
+    /// When each test begins, in Unix milliseconds.
+    const BEGIN: i64 = 1_790_000_000_000;
     const PATIENCE: StartPatience =
         StartPatience { start: Duration::from_secs(10), unschedulable: Duration::from_secs(60) };
 
@@ -295,8 +310,9 @@ mod tests {
                 sidecar: SidecarMode::Required,
                 refused: None,
             };
-            let finder =
-                StartProblemFinder::new(expected, reported.map(StartProblem::Failure), Arc::default());
+            let began = Moment { unix_millis: BEGIN, instant: Instant::now() };
+            let reported = reported.map(StartProblem::Failure);
+            let finder = StartProblemFinder::new(expected, reported, Arc::default(), began);
             tokio::spawn(finder.run(stream, move || std::future::ready(refused.map(str::to_owned)), report));
             Self { events, reports }
         }
@@ -396,7 +412,7 @@ mod tests {
             message: String::new(),
             pod: "a".into(),
             pods: 1,
-            since: component_base::clock::unix_millis() - 60_000,
+            since: BEGIN - 60_000,
             given_up: true,
         };
         let mut test = FinderTest::start(Some(reported));
