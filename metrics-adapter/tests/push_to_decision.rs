@@ -4,21 +4,16 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::DecisionEvent;
-use autoscaler::contract::STATS_AUDIENCE;
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::version_skew::{DECISIONS, HELLO_HEADER, REPORTS};
 use autoscaler::history::{HistoryReport, Wake};
 use autoscaler::stats::{ActivatorReport, Stat, WakeReport};
-use component_base::auth::KubernetesReviewer;
-use component_base::auth::TokenGuard;
-use fake_api::FakeApi;
 use futures::{SinkExt, StreamExt};
 use kube::runtime::watcher::Event;
-use support::{Adapter, Setup, event, key, push};
+use support::{Adapter, Setup, event, guard_by_names, key, push};
 use tokio::net::TcpListener;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -196,18 +191,7 @@ async fn records_stats_of_scraped_pods() {
 
 #[tokio::test]
 async fn only_activators_push_and_only_zero_scalers_subscribe() {
-    let cluster = FakeApi::default();
-    // A token is the name of its service account.
-    cluster.respond_to_creations("/apis/authentication.k8s.io/v1/tokenreviews", |review| {
-        let name = format!("system:serviceaccount:{}", review["spec"]["token"].as_str().unwrap());
-        let audiences = &review["spec"]["audiences"];
-        serde_json::json!({"spec": {"token": ""}, "status": {
-            "authenticated": true, "user": {"username": name}, "audiences": audiences,
-        }})
-    });
-    let reviewer = Arc::new(KubernetesReviewer::new(cluster.client()));
-    let guard = TokenGuard::new(reviewer, "rouse-system", STATS_AUDIENCE);
-    let adapter = Adapter::start(Setup { guard, ..Setup::alone().await });
+    let adapter = Adapter::start(Setup { guard: guard_by_names(), ..Setup::alone().await });
     for (path, token, expected) in [
         ("/push", Some("rouse-system:activator"), 101),
         ("/push", Some("rouse-system:zero-scaler"), 403),

@@ -10,22 +10,19 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::DecisionEvent;
+use autoscaler::contract::FORWARD_PATH;
 use autoscaler::contract::version_skew::{HELLO_HEADER, QUERIES};
-use autoscaler::contract::{FORWARD_PATH, STATS_AUDIENCE};
-use component_base::auth::KubernetesReviewer;
 use component_base::auth::ProjectedToken;
-use component_base::auth::TokenGuard;
 use component_base::kubernetes::lease::{Leadership, Lease};
 use fake_api::FakeApi;
 use futures::SinkExt;
 use http::StatusCode;
 use metrics_adapter::external_metrics::leader_forwarder::{LeaderForwarder, identity};
-use serde_json::{Value, json};
-use support::{Adapter, Setup, Socket, event, push};
+use serde_json::Value;
+use support::{Adapter, Setup, Socket, event, guard_by_names, push};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -150,23 +147,12 @@ async fn lost_leader_is_an_error_and_not_a_value() {
 
 #[tokio::test]
 async fn forwarded_queries_need_the_token_of_a_metrics_adapter() {
-    let cluster = FakeApi::default();
-    cluster.respond_to_creations("/apis/authentication.k8s.io/v1/tokenreviews", |review| {
-        let name =
-            format!("system:serviceaccount:rouse-system:{}", review["spec"]["token"].as_str().unwrap());
-        let audiences = &review["spec"]["audiences"];
-        json!({"spec": {"token": ""}, "status": {
-            "authenticated": true, "user": {"username": name}, "audiences": audiences,
-        }})
-    });
-    let reviewer = Arc::new(KubernetesReviewer::new(cluster.client()));
-    let guard = TokenGuard::new(reviewer, "rouse-system", STATS_AUDIENCE);
-    let leader = Adapter::start(Setup { guard, ..Setup::alone().await });
+    let leader = Adapter::start(Setup { guard: guard_by_names(), ..Setup::alone().await });
     let address = leader.url.trim_start_matches("ws://").parse().unwrap();
     let file = std::env::temp_dir().join(format!("replicas-{}", std::process::id()));
     for (token, expected) in [
-        (Some("metrics-adapter"), StatusCode::NOT_FOUND),
-        (Some("activator"), StatusCode::FORBIDDEN),
+        (Some("rouse-system:metrics-adapter"), StatusCode::NOT_FOUND),
+        (Some("rouse-system:activator"), StatusCode::FORBIDDEN),
         (None, StatusCode::UNAUTHORIZED),
     ] {
         let forwarder = match token {

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use autoscaler::api::OwnershipRank;
+use autoscaler::contract::STATS_AUDIENCE;
 use autoscaler::contract::selector::Selector;
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::settings::{Aggregation, SidecarMode};
 use autoscaler::stats::collection::WindowSpec;
 use autoscaler::stats::{ActivatorReport, Stat, StatMessage};
 use autoscaler::{DecisionEvent, Key, contract::metric_name::MetricName};
-use component_base::auth::TokenGuard;
-use component_base::auth::{Access, ReviewError, Reviewer, User};
+use component_base::auth::{Access, KubernetesReviewer, ReviewError, Reviewer, TokenGuard, User};
 use component_base::kubernetes::lease::Leadership;
 use component_base::readiness::Readiness;
+use fake_api::FakeApi;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::{Request, StatusCode};
@@ -43,7 +44,7 @@ use metrics_adapter::watches::ready_pods::ReadyPods;
 use metrics_adapter::watches::stored_learning::StoredLearning;
 use metrics_adapter::watches::workloads::{Workload, WorkloadTable};
 use prometheus::Registry;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -184,6 +185,20 @@ impl Adapter {
         let text = || Value::String(String::from_utf8_lossy(&body).into_owned());
         (status, serde_json::from_slice(&body).unwrap_or_else(|_| text()))
     }
+}
+
+/// Asks an API server for which a token is the name of its service account, `NAMESPACE:NAME`.
+pub(crate) fn guard_by_names() -> TokenGuard {
+    let cluster = FakeApi::default();
+    cluster.respond_to_creations("/apis/authentication.k8s.io/v1/tokenreviews", |review| {
+        let field = |path| review.pointer(path).cloned().unwrap_or_default();
+        let name = format!("system:serviceaccount:{}", field("/spec/token").as_str().unwrap());
+        json!({"spec": {"token": ""}, "status": {
+            "authenticated": true, "user": {"username": name}, "audiences": field("/spec/audiences"),
+        }})
+    });
+    let reviewer = Arc::new(KubernetesReviewer::new(cluster.client()));
+    TokenGuard::new(reviewer, "rouse-system", STATS_AUDIENCE)
 }
 
 pub(crate) fn key() -> Key {
