@@ -177,6 +177,16 @@ fn accepts_hpa_on_its_own_metrics_if_annotated() {
 }
 
 #[test]
+fn ignores_whitespace_around_annotations() {
+    let mut hpa = without_metric();
+    for annotation in hpa["metadata"]["annotations"].as_object_mut().unwrap().values_mut() {
+        *annotation = json!(format!(" {} ", annotation.as_str().unwrap()));
+    }
+    let (spaced, plain) = (accepted(hpa), accepted(without_metric()));
+    assert_eq!((spaced.spec, spaced.advice), (plain.spec, plain.advice));
+}
+
+#[test]
 fn hpa_on_its_own_metrics_names_its_service_and_has_no_metric_of_rouse() {
     let mut unnamed = without_metric();
     unnamed["metadata"]["annotations"]["autoscaling.rouse.dev/service"] = json!("");

@@ -1,6 +1,7 @@
 //! The annotations of an HPA that become fields of its PodAutoscaler. Pure.
 //!
-//! All other annotations of the group are copied to the PodAutoscaler and parsed there.
+//! All other annotations of the group are copied to the PodAutoscaler and parsed there. Whitespace
+//! around a value is ignored, as there.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,7 @@ impl HpaAnnotations {
         let mut parsed = Self::default();
         parsed.scale_to_zero =
             parsed.parse(hpa, SCALE_TO_ZERO, "\"true\" or \"false\"", |text| text.parse().ok());
-        let text = |name| hpa.annotations().get(name).map(String::as_str);
+        let text = |name| hpa.annotations().get(name).map(|text| text.trim());
         parsed.is_without_metric = text(METRIC) == Some(NO_METRIC);
         parsed.service = text(SERVICE).filter(|service| !service.is_empty()).map(str::to_owned);
         let range = format!("a number from 0 to {MAX_CONTAINER_CONCURRENCY}");
@@ -54,7 +55,7 @@ impl HpaAnnotations {
         parse: impl Fn(&str) -> Option<T>,
     ) -> T {
         let Some(text) = hpa.annotations().get(name) else { return T::default() };
-        parse(text).unwrap_or_else(|| {
+        parse(text.trim()).unwrap_or_else(|| {
             let problem = format!("annotation {name} is {text:?} and is ignored");
             self.problems.push(Problem::new(Reason::BadSetting, problem, format!("set it to {valid}")));
             T::default()

@@ -34,7 +34,7 @@ pub fn named_service(hpa: &HorizontalPodAutoscaler, custom: bool) -> Option<Stri
         let metric = rouse_metrics(&hpa.spec, custom).into_iter().next()?;
         Some(metric.service.unwrap_or_default())
     };
-    hpa.annotations().get(SERVICE).cloned().or_else(of_metric)
+    hpa.annotations().get(SERVICE).map(|service| service.trim().to_owned()).or_else(of_metric)
 }
 
 // === impl HpaMetricSource ===
