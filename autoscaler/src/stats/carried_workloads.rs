@@ -28,15 +28,9 @@ pub enum CarriedWorkloads {
 impl CarriedWorkloads {
     /// These workloads; all, if they do not fit into the text.
     pub fn new(keys: impl IntoIterator<Item = Key>) -> Self {
-        let (mut listed, mut bytes) = (BTreeSet::new(), 0);
-        for key in keys {
-            let length = key.namespace.len() + key.name.len() + 2;
-            bytes += if listed.insert(key) { length } else { 0 };
-            if bytes > MAX_BYTES {
-                return Self::All;
-            }
-        }
-        Self::Listed(listed)
+        let mut carried = Self::none();
+        carried.extend(keys);
+        carried
     }
 
     /// No workload.
@@ -71,12 +65,33 @@ impl CarriedWorkloads {
 
     /// The workloads of both.
     #[must_use]
-    pub fn union(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Listed(keys), Self::Listed(others)) => Self::new(keys.into_iter().chain(others)),
-            _ => Self::All,
+    pub fn union(mut self, other: Self) -> Self {
+        match other {
+            Self::Listed(keys) => self.extend(keys),
+            Self::All => self = Self::All,
+        }
+        self
+    }
+
+    /// Adds workloads. A receiver of reports does so for each busy workload of each second, so the
+    /// others are not inserted again, and nothing is added to all.
+    pub fn extend(&mut self, keys: impl IntoIterator<Item = Key>) {
+        let Self::Listed(listed) = self else { return };
+        let mut bytes: usize = listed.iter().map(text_length).sum();
+        for key in keys {
+            let length = text_length(&key);
+            bytes += if listed.insert(key) { length } else { 0 };
+            if bytes > MAX_BYTES {
+                *self = Self::All;
+                return;
+            }
         }
     }
+}
+
+/// With the slash and a space.
+fn text_length(key: &Key) -> usize {
+    key.namespace.len() + key.name.len() + 2
 }
 
 impl Default for CarriedWorkloads {
@@ -125,5 +140,11 @@ mod tests {
         assert_eq!(named(10_000), CarriedWorkloads::All);
         assert_eq!(named(3).union(named(4)), named(4));
         assert_eq!(named(3).union(CarriedWorkloads::All), CarriedWorkloads::All);
+        assert_eq!(CarriedWorkloads::All.union(named(4)), CarriedWorkloads::All);
+        let others = (0..3000).map(|number| Key::new("elsewhere", number.to_string()));
+        let mut carried = named(3000);
+        assert_ne!(carried, CarriedWorkloads::All);
+        carried.extend(others);
+        assert_eq!(carried, CarriedWorkloads::All);
     }
 }

@@ -53,12 +53,11 @@ impl ReportStream {
         *last = Some(report.sequence);
         self.is_damaged |= !follows || !is_whole || report.skipped > 0;
         let busy = report.messages.iter().filter(|message| message.stat.average_concurrent_requests > 0.0);
-        let busy = CarriedWorkloads::new(busy.map(|message| message.key.clone()));
-        let carried = std::mem::take(&mut self.carried).union(busy);
+        self.carried.extend(busy.map(|message| message.key.clone()));
         if !report.is_beat {
-            self.carried = carried;
             return if self.is_damaged { StreamState::Damaged } else { StreamState::Open };
         }
+        let carried = std::mem::take(&mut self.carried);
         if std::mem::take(&mut self.is_damaged) {
             return StreamState::Damaged;
         }
