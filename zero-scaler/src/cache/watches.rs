@@ -29,7 +29,7 @@ use serde::de::DeserializeOwned;
 
 use crate::cache::cached_target::CachedTarget;
 use crate::cache::cluster_cache::{ClusterCache, CollectedMetric};
-use crate::cache::last_activation::is_parked_at_zero;
+use crate::cache::last_activation::may_be_at_zero;
 use crate::cache::port_leases::PortLeases;
 use crate::cache::service::Service;
 use crate::cache::slice_index::service_of;
@@ -291,7 +291,7 @@ impl Links {
         }
         if let Ok(autoscaler) = &autoscaler.0
             && self.cache.autoscaler_meta(&key).is_none()
-            && is_parked_at_zero(autoscaler)
+            && may_be_at_zero(autoscaler)
         {
             self.cache.abandoned_targets.add(&key.namespace, &autoscaler.spec.scale_target_ref);
         }

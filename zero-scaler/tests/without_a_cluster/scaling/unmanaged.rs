@@ -5,7 +5,9 @@ use std::time::Duration;
 use fake_api::Outage;
 use serde_json::json;
 
-use crate::harness::cluster::{AUTOSCALER, Cluster, DEPLOYMENT, HPA, NAMESPACE, SERVERLESS_SERVICE};
+use crate::harness::cluster::{
+    AUTOSCALER, Cluster, DEPLOYMENT, HPA, NAMESPACE, SERVERLESS_SERVICE, condition,
+};
 use crate::harness::scenario::Scenario;
 
 const LONG: Duration = Duration::from_secs(120);
@@ -80,6 +82,25 @@ async fn scales_up_workload_at_zero_whose_hpa_gets_no_podautoscaler() {
         scenario.until("a new PodAutoscaler", |cluster| cluster.api.get(AUTOSCALER).is_some()).await;
         scenario.until_at_zero().await;
     }
+}
+
+/// The size is written before the status that has it.
+#[tokio::test(start_paused = true)]
+async fn scales_up_custom_resource_whose_podautoscaler_is_deleted_before_it_reports_zero() {
+    let mut scenario = Scenario::new(1);
+    scenario.cluster.scale_a_gadget();
+    scenario.cluster.discover_gadgets(&["scale", "status"]);
+    scenario.until_serving().await;
+    scenario.decide_idle();
+    let is_inactive = |cluster: &Cluster| condition(cluster, AUTOSCALER, "Active").starts_with("\"False\"");
+    scenario.until("Inactive", is_inactive).await;
+    scenario.cluster.api.refuse_writes(&format!("{AUTOSCALER}/status"), Some("is forbidden: policy"));
+    scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
+    assert_ne!(scenario.cluster.field(AUTOSCALER, "/status/replicas"), 0);
+    scenario.cluster.api.remove(HPA);
+    collect(&scenario.cluster);
+    scenario.advance(Duration::from_secs(5)).await;
+    assert_eq!(scenario.cluster.size(), 1);
 }
 
 #[tokio::test(start_paused = true)]
