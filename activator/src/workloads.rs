@@ -24,7 +24,6 @@ use std::time::Duration;
 
 use autoscaler::api::ScaleTargetRef;
 use autoscaler::contract::selector::Selector;
-use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::routing::proximity::Proximity;
 use autoscaler::scaling::pod_start::StartCause;
 use autoscaler::settings::{Pause, SidecarMode};
@@ -32,7 +31,7 @@ use autoscaler::{Key, Protocol};
 
 use proxy::timeouts::request_timer::Timeouts;
 
-use containers::{AppPort, Containers, NamedPort};
+use containers::{AppPort, Containers, NamedPort, QueueProxy};
 use no_wake::NoWake;
 use readiness::PodProbe;
 
@@ -69,7 +68,7 @@ pub struct Workload {
     pub selector: Option<Selector>,
     /// Whether its pods need a queue-proxy.
     pub sidecar: SidecarMode,
-    /// Requests that one pod serves at a time; 0 means no limit.
+    /// Requests that a pod without a limit of its own serves at a time; 0 means no limit.
     pub container_concurrency: u32,
     /// How many activators carry it while its Service leads to them; 0 is all.
     pub activators: u32,
@@ -153,8 +152,8 @@ pub struct Pod {
     pub delays_successor: bool,
     /// Whether it has the label that requests a queue-proxy.
     pub injected: bool,
-    /// The ports of its queue-proxy, if it has one.
-    pub sidecar_ports: SidecarPorts,
+    /// Its queue-proxy, if it has one.
+    pub queue_proxy: QueueProxy,
     /// Its containers, if it has no queue-proxy.
     pub containers: Option<Containers>,
 }
@@ -180,8 +179,8 @@ pub struct PodEndpoint {
 /// How requests reach a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodRoute {
-    /// By its queue-proxy, which has these ports.
-    QueueProxy(SidecarPorts),
+    /// By its queue-proxy.
+    QueueProxy(QueueProxy),
     /// Directly to its app, which may have named ports.
     App(Arc<[NamedPort]>),
 }
@@ -201,7 +200,7 @@ impl Pod {
         let (route, probe) = match (workload.sidecar, &self.containers) {
             // Of a workload that does not need them, pods may still have a queue-proxy.
             (SidecarMode::Required, _) | (SidecarMode::None, None) => {
-                (PodRoute::QueueProxy(self.sidecar_ports), Some(PodProbe::QueueProxy))
+                (PodRoute::QueueProxy(self.queue_proxy), Some(PodProbe::QueueProxy))
             }
             (SidecarMode::None, Some(containers)) => {
                 let ports = workload.app_ports();

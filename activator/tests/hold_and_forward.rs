@@ -110,6 +110,31 @@ async fn never_exceeds_container_concurrency_of_a_pod() {
     assert_eq!(pods.map(|pod| pod.most()), [1, 1]);
 }
 
+/// A burst at zero, and the first pods of a rollout that doubles the limit of the pods.
+#[tokio::test]
+async fn burst_fills_each_pod_up_to_the_limit_of_its_queue_proxy() {
+    let harness = Harness::start().await;
+    let requests: Vec<_> = (0..60).map(|_| harness.get("/")).collect();
+    harness.until_held(60).await;
+    let pods =
+        [FakePod::ready(POD, harness.pod_port).await, FakePod::ready(OTHER_POD, harness.pod_port).await];
+    for pod in &pods {
+        pod.close_gate();
+    }
+    for (pod, address, limit, held) in [(&pods[0], POD, 10, 50), (&pods[1], OTHER_POD, 20, 30)] {
+        harness.limited_pod_seen(address, false, limit).await;
+        harness.until_held(held).await;
+        eventually("it is full", || async { pod.running() == limit as usize }).await;
+    }
+    for pod in &pods {
+        pod.release(100);
+    }
+    for request in requests {
+        assert_eq!(within("answer", request).await.unwrap().status(), 200);
+    }
+    assert_eq!(pods.map(|pod| pod.most()), [10, 20]);
+}
+
 #[tokio::test]
 async fn deleted_pod_ends_its_requests_and_gets_no_more() {
     let harness = Harness::with(LIMITS, |workload| workload.container_concurrency = 1).await;

@@ -64,15 +64,33 @@ async fn lent_slots_return_to_the_activator_that_needs_them() {
 #[tokio::test]
 async fn activator_without_own_slots_serves_a_wake() {
     // One of them owns the only slot, and has no request for which it would probe the pod.
-    for holder in 0..3 {
-        let group = Group::start(3, 1, 1).await;
+    for (holder, of_workload) in (0..3).flat_map(|holder| [(holder, 1), (holder, 0)]) {
+        let group = Group::start(3, 1, of_workload).await;
         let request = group.members[holder].harness.get("/");
         group.members[holder].harness.until_held(1).await;
         for member in &group.members {
-            member.harness.pod_seen(&pod_ip(1), false).await;
+            member.harness.limited_pod_seen(&pod_ip(1), false, 1 - of_workload).await;
         }
         assert_eq!(within("answer", request).await.unwrap().status(), 200);
     }
+}
+
+#[tokio::test]
+async fn activators_together_keep_to_the_limit_of_each_queue_proxy() {
+    let group = Group::start(3, 2, 0).await;
+    for member in &group.members {
+        member.harness.limited_pod_seen(&pod_ip(1), true, 2).await;
+        member.harness.limited_pod_seen(&pod_ip(2), true, 4).await;
+        member.harness.settled().await;
+    }
+    group.close_gates();
+    let requests: Vec<_> =
+        group.members.iter().flat_map(|member| (0..6).map(|_| member.harness.get("/"))).collect();
+    let held = || group.members.iter().map(|member| member.harness.held()).sum::<i64>();
+    eventually("all slots are used", || async { held() == 12 }).await;
+    group.release(20);
+    await_all_responses(requests).await;
+    assert_eq!(most(&group), [2, 4]);
 }
 
 #[tokio::test]

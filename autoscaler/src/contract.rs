@@ -6,6 +6,7 @@
 pub mod key;
 pub mod metric_name;
 pub mod metric_selector;
+pub mod pod_limit;
 pub mod protocol;
 pub mod quantity;
 pub mod selector;
@@ -53,8 +54,8 @@ pub const APP_PORT: &str = "autoscaling.rouse.dev/app-port";
 pub const DEFAULT_APP_PORT: i32 = 8080;
 /// Annotation on an HPA: a [`Pause`](crate::settings::Pause).
 pub const PAUSED: &str = "autoscaling.rouse.dev/paused";
-/// Annotation on an HPA: maximum number of concurrent requests per pod; `"0"` or absent means no
-/// limit. The pods need the same annotation for their sidecar.
+/// Annotation on an HPA, or on pods for their sidecar: maximum number of concurrent requests per
+/// pod; `"0"` or absent means no limit. The limit of a pod takes precedence.
 pub const CONTAINER_CONCURRENCY: &str = "autoscaling.rouse.dev/container-concurrency";
 
 /// Annotation on an HPA: `none` lets the HPA scale on its own metrics; Rouse only wakes the

@@ -57,9 +57,14 @@ impl PodSet {
         usable.get(usable.binary_search_by_key(&ip, |pod| pod.ip).ok()?)
     }
 
-    /// The addresses of all pods, usable or not. All activators see the same ones.
+    /// All pods, usable or not. All activators see the same ones.
+    pub fn all(&self) -> impl Iterator<Item = &PodTracker> {
+        self.by_name.values().map(|entry| &*entry.tracker)
+    }
+
+    /// The addresses of all pods.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        self.by_name.values().map(|entry| entry.tracker.ip)
+        self.all().map(|pod| pod.ip)
     }
 
     /// Whether every pod was seen first after `moment`, so that there was none at that time.

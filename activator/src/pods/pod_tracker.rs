@@ -1,6 +1,7 @@
 //! PodTracker: one pod as a destination, with the requests that this activator has on it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +14,7 @@ use http::{HeaderMap, HeaderValue};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::workloads::containers::{AppPort, NamedPort};
+use crate::workloads::containers::{AppPort, NamedPort, QueueProxy};
 use crate::workloads::readiness::PodProbe;
 use crate::workloads::{LeasedPort, PodEndpoint, PodRoute};
 
@@ -46,7 +47,7 @@ pub struct UncountedOnPod(Arc<PodTracker>);
 #[derive(Debug)]
 enum Destination {
     /// With the uid as the value of [`PROXIED_HEADER`].
-    QueueProxy { uid: HeaderValue, ports: SidecarPorts },
+    QueueProxy { uid: HeaderValue, queue_proxy: QueueProxy },
     /// The app itself, with its named ports.
     App(Arc<[NamedPort]>),
 }
@@ -57,8 +58,8 @@ impl PodTracker {
     /// A pod with an address that was just seen.
     pub fn new(endpoint: PodEndpoint, now: Instant) -> Self {
         let destination = match endpoint.route {
-            PodRoute::QueueProxy(ports) => {
-                Destination::QueueProxy { uid: proxied_value(&endpoint.uid), ports }
+            PodRoute::QueueProxy(queue_proxy) => {
+                Destination::QueueProxy { uid: proxied_value(&endpoint.uid), queue_proxy }
             }
             PodRoute::App(ports) => Destination::App(ports),
         };
@@ -84,7 +85,7 @@ impl PodTracker {
     /// Where requests to the Service's port go; `None` if the pod has no port of the name.
     pub fn address(&self, port: &LeasedPort) -> Option<SocketAddr> {
         let number = match (&self.destination, &port.app_port) {
-            (Destination::QueueProxy { ports, .. }, _) => sidecar_port(ports, port),
+            (Destination::QueueProxy { queue_proxy, .. }, _) => sidecar_port(&queue_proxy.ports, port),
             (Destination::App(_), None) => port.pod_port?,
             (Destination::App(_), Some(AppPort::Number(number))) => *number,
             (Destination::App(ports), Some(AppPort::Name(name))) => {
@@ -97,8 +98,18 @@ impl PodTracker {
     /// Where its queue-proxy answers probes, given a port of the workload; `None` without a
     /// queue-proxy.
     pub fn queue_proxy(&self, port: Option<&LeasedPort>) -> Option<SocketAddr> {
-        let Destination::QueueProxy { ports, .. } = &self.destination else { return None };
+        let Destination::QueueProxy { queue_proxy: QueueProxy { ports, .. }, .. } = &self.destination else {
+            return None;
+        };
         Some(SocketAddr::new(self.ip, port.map_or(ports.traffic, |port| sidecar_port(ports, port))))
+    }
+
+    /// Requests that its queue-proxy admits at a time; `None` if the workload's limit counts.
+    pub fn limit(&self) -> Option<NonZeroU32> {
+        match &self.destination {
+            Destination::QueueProxy { queue_proxy, .. } => queue_proxy.limit,
+            Destination::App(_) => None,
+        }
     }
 
     /// Marks a request with these headers as one of this process for this pod. A queue-proxy of
@@ -215,7 +226,8 @@ mod tests {
     }
 
     fn by_queue_proxy() -> PodRoute {
-        PodRoute::QueueProxy(SidecarPorts { traffic: 18012, admin: 18022, stats: 19090 })
+        let ports = SidecarPorts { traffic: 18012, admin: 18022, stats: 19090 };
+        PodRoute::QueueProxy(QueueProxy { ports, limit: None })
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! Knative calls this the revision throttler.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -204,10 +205,12 @@ impl WorkloadThrottler {
     /// # Errors
     /// When each pod has as many of these as it may; the request counts like any other then.
     pub fn enter_uncounted(&self) -> Result<Option<UncountedOnPod>, NoPlace> {
-        let limit = self.settings().container_concurrency as usize;
-        let places = uncounted_places(Some(limit).filter(|limit| *limit > 0));
+        let of_workload = NonZeroU32::new(self.settings().container_concurrency);
+        let places = |pod: &PodTracker| {
+            uncounted_places(pod.limit().or(of_workload).map(|limit| limit.get() as usize))
+        };
         self.pods.queue().with_pods(|pods| {
-            let entered = pods.usable().iter().find_map(|pod| pod.enter_uncounted(places));
+            let entered = pods.usable().iter().find_map(|pod| pod.enter_uncounted(places(pod)));
             if entered.is_none() && pods.has_usable() { Err(NoPlace) } else { Ok(entered) }
         })
     }

@@ -3,10 +3,11 @@
 //! With a container concurrency the capacity consists of slots. This activator owns its share of
 //! them, lends slots that it does not need, and borrows from the others: [`SlotLending`] decides,
 //! [`SlotPeers`] carries the messages. Shares are computed from all pods with an address, usable
-//! from here or not, so that all activators compute the same ones. Without a limit every activator
-//! uses every pod, and no messages are sent.
+//! from here or not, so that all activators compute the same ones. Each pod has as many slots as
+//! its queue-proxy admits requests; the workload's limit is that of pods without their own. Without
+//! any limit every activator uses every pod, and no messages are sent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -33,8 +34,11 @@ pub(crate) type UsedSlot = Slot<IpAddr, LinkId>;
 #[derive(Debug)]
 pub(crate) struct PodSlots {
     key: Key,
-    /// Requests that one pod serves at a time; `None` means no limit.
+    /// Requests that a pod without a limit of its own serves at a time; `None` means no limit.
     limit: Option<NonZeroU32>,
+    /// The order in which slots are taken; `None` while no pod has a limit and requests need no
+    /// slot.
+    policy: Option<LoadBalancingPolicy>,
     /// Whether a sidecar enforces the limit as well.
     sidecar: SidecarMode,
     /// How many activators share the slots; 0 is all.
@@ -52,7 +56,8 @@ impl PodSlots {
     pub(crate) fn new(key: Key, workload: &Workload, peers: Arc<SlotPeers>) -> Self {
         let mut slots = Self {
             key,
-            limit: NonZeroU32::new(workload.container_concurrency),
+            limit: None,
+            policy: None,
             sidecar: workload.sidecar,
             sharers: 0,
             lending: SlotLending::default(),
@@ -60,9 +65,7 @@ impl PodSlots {
             epoch: Instant::now(),
         };
         slots.set_workload(workload);
-        if slots.limit.is_some() {
-            slots.reset();
-        }
+        slots.refresh(&PodSet::default());
         slots
     }
 
@@ -70,36 +73,38 @@ impl PodSlots {
     pub(crate) fn set_workload(&mut self, workload: &Workload) {
         self.sharers = workload.activators as usize;
         self.sidecar = workload.sidecar;
-        let before = std::mem::replace(&mut self.limit, NonZeroU32::new(workload.container_concurrency));
-        if before.is_some() != self.limit.is_some() {
-            self.reset();
-        }
+        self.limit = NonZeroU32::new(workload.container_concurrency);
     }
 
     /// Sets the other activators. Call [`refresh`](Self::refresh) afterwards.
     pub(crate) fn set_peers(&mut self, peers: Arc<SlotPeers>) {
         self.peers = peers;
-        if self.limit.is_some() {
+        if self.policy.is_some() {
             self.lending.set_peers(&self.peers.links());
         }
     }
 
-    /// Recomputes the share from pods, limit and peers.
+    /// Recomputes the share from pods, limits and peers.
     pub(crate) fn refresh(&mut self, pods: &PodSet) {
+        let limits = self.limits(pods);
+        let largest = limits.values().copied().max().or(self.limit);
+        // At zero it stays: the next pods mostly have limits if the last ones had.
+        if largest.is_some() || pods.all().next().is_some() {
+            self.set_policy(largest.map(LoadBalancingPolicy::of_container_concurrency));
+        }
         self.lending.set_usable(pods.usable().iter().map(|pod| (pod.ip, pod.proximity)).collect());
-        let all: BTreeSet<IpAddr> = self.limit.iter().flat_map(|_| pods.addresses()).collect();
-        let share =
-            self.limit.map(|limit| self.peers.share(&self.key, &all, self.sharers, limit, self.sidecar));
+        let is_limited = !limits.is_empty();
+        let share = is_limited.then(|| self.peers.share(&self.key, &limits, self.sharers, self.sidecar));
         self.lending.set_share(share.unwrap_or_default());
     }
 
     /// Takes a slot on one of `pods`, if one is free. A used slot must be
     /// [released](Self::release).
     pub(crate) fn take(&mut self, pods: &PodSet) -> Option<(Arc<PodTracker>, Option<UsedSlot>)> {
-        let Some(limit) = self.limit else {
+        let Some(policy) = self.policy else {
             return load_balancing::less_busy(pods.usable(), &mut rand::rng()).map(|pod| (pod.clone(), None));
         };
-        let slot = self.lending.take(LoadBalancingPolicy::of_container_concurrency(limit))?;
+        let slot = self.lending.take(policy)?;
         match pods.usable_at(slot.pod) {
             Some(pod) => Some((pod.clone(), Some(slot))),
             None => {
@@ -130,11 +135,28 @@ impl PodSlots {
         }
         let now = self.now();
         // Without a limit no request waits for a slot.
-        let requests = if self.limit.is_some() { u32::try_from(requests).unwrap_or(u32::MAX) } else { 0 };
+        let requests = if self.policy.is_some() { u32::try_from(requests).unwrap_or(u32::MAX) } else { 0 };
         let oldest = oldest.map_or(now, |since| since.saturating_duration_since(self.epoch));
         self.lending.set_waiting(WaitingRequests { requests, oldest });
         for (to, message) in self.lending.settle(now) {
             self.send(to, message);
+        }
+    }
+
+    /// The limit of each pod; empty if none has one. In a rollout that introduces a limit, pods
+    /// without one get as many requests as come.
+    fn limits(&self, pods: &PodSet) -> BTreeMap<IpAddr, NonZeroU32> {
+        if self.limit.is_none() && pods.all().all(|pod| pod.limit().is_none()) {
+            return BTreeMap::new();
+        }
+        let of_others = self.limit.unwrap_or(NonZeroU32::MAX);
+        pods.all().map(|pod| (pod.ip, pod.limit().unwrap_or(of_others))).collect()
+    }
+
+    fn set_policy(&mut self, policy: Option<LoadBalancingPolicy>) {
+        let before = std::mem::replace(&mut self.policy, policy);
+        if before.is_some() != policy.is_some() {
+            self.reset();
         }
     }
 
@@ -145,7 +167,7 @@ impl PodSlots {
         for link in &links {
             self.send(*link, SlotMessage::Begin);
         }
-        if self.limit.is_some() {
+        if self.policy.is_some() {
             self.lending.set_peers(&links);
         }
     }

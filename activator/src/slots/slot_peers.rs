@@ -48,19 +48,21 @@ impl SlotPeers {
         }
     }
 
-    /// This activator's slots of a workload that `number` of the activators carry (0: all). The
-    /// zero-scaler selects the same activators. Where no sidecar enforces the limit, slots stay
-    /// with their owner while pods come and go.
+    /// This activator's slots of a workload that `number` of the activators carry (0: all), on pods
+    /// with these limits. The zero-scaler selects the same activators. Where no sidecar enforces
+    /// the limit, slots stay with their owner while pods come and go.
     pub fn share(
         &self,
         workload: &Key,
-        pods: &BTreeSet<IpAddr>,
+        limits: &BTreeMap<IpAddr, NonZeroU32>,
         number: usize,
-        container_concurrency: NonZeroU32,
         sidecar: SidecarMode,
     ) -> BTreeMap<IpAddr, u32> {
-        let named: BTreeMap<String, IpAddr> = pods.iter().map(|pod| (pod.to_string(), *pod)).collect();
-        let names = named.keys().map(String::as_str).collect();
+        let named: BTreeMap<String, IpAddr> = limits.keys().map(|pod| (pod.to_string(), *pod)).collect();
+        let mut by_limit: BTreeMap<NonZeroU32, BTreeSet<&str>> = BTreeMap::new();
+        for (name, limit) in named.iter().filter_map(|(name, pod)| Some((name, limits.get(pod)?))) {
+            by_limit.entry(*limit).or_default().insert(name.as_str());
+        }
         let workload = workload.to_string();
         let all = self.sharers.iter().map(String::as_str).collect();
         let size = if number == 0 { usize::MAX } else { number };
@@ -69,8 +71,10 @@ impl SlotPeers {
             SidecarMode::Required => slot_share,
             SidecarMode::None => stable_slot_share,
         };
-        let share = share_of(&workload, &names, &sharers, container_concurrency, &self.own);
-        share.into_iter().filter_map(|(name, slots)| Some((*named.get(name)?, slots))).collect()
+        let share = by_limit
+            .iter()
+            .flat_map(|(limit, names)| share_of(&workload, names, &sharers, *limit, &self.own));
+        share.filter_map(|(name, slots)| Some((*named.get(name)?, slots))).collect()
     }
 }
 
@@ -95,14 +99,19 @@ mod tests {
         last.map(|last| [10, 0, 0, last].into()).collect()
     }
 
+    /// Pods that all have this limit.
+    fn limited(pods: &BTreeSet<IpAddr>, limit: u32) -> BTreeMap<IpAddr, NonZeroU32> {
+        pods.iter().map(|pod| (*pod, NonZeroU32::new(limit).unwrap())).collect()
+    }
+
     #[test]
     fn every_slot_belongs_to_one_activator_that_carries_the_workload() {
         let (activators, pods, key) = (ips(1..6), ips(100..120), Key::new("shop", "web"));
-        let one = NonZeroU32::new(1).unwrap();
+        let limits = limited(&pods, 1);
         for (number, carriers) in [(0, 5), (2, 2), (9, 5)] {
             let share = |own: &IpAddr| {
                 let peers = SlotPeers::new(*own, activators.clone(), BTreeMap::new());
-                peers.share(&key, &pods, number, one, SidecarMode::Required)
+                peers.share(&key, &limits, number, SidecarMode::Required)
             };
             let shares: Vec<_> = activators.iter().map(share).filter(|share| !share.is_empty()).collect();
             assert_eq!(shares.len(), carriers);
@@ -114,9 +123,26 @@ mod tests {
 
     #[test]
     fn single_activator_owns_all_slots() {
-        let (pods, two) = (ips(1..4), NonZeroU32::new(2).unwrap());
-        let share =
-            SlotPeers::default().share(&Key::new("shop", "web"), &pods, 1, two, SidecarMode::Required);
+        let pods = ips(1..4);
+        let limits = limited(&pods, 2);
+        let share = SlotPeers::default().share(&Key::new("shop", "web"), &limits, 1, SidecarMode::Required);
         assert_eq!(share, pods.into_iter().map(|pod| (pod, 2)).collect());
+    }
+
+    #[test]
+    fn slots_of_each_pod_follow_its_own_limit() {
+        let (activators, key) = (ips(1..4), Key::new("shop", "web"));
+        let mut limits = limited(&ips(100..105), 10);
+        limits.extend(limited(&ips(105..108), 20));
+        for sidecar in [SidecarMode::Required, SidecarMode::None] {
+            let mut slots: BTreeMap<IpAddr, u32> = BTreeMap::new();
+            for own in &activators {
+                let peers = SlotPeers::new(*own, activators.clone(), BTreeMap::new());
+                for (pod, owned) in peers.share(&key, &limits, 0, sidecar) {
+                    *slots.entry(pod).or_default() += owned;
+                }
+            }
+            assert_eq!(slots, limits.iter().map(|(pod, limit)| (*pod, limit.get())).collect());
+        }
     }
 }

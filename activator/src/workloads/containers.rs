@@ -4,10 +4,12 @@
 //! The types have the field names of a Pod's spec, of which they are the part that an activator
 //! reads. [`Containers`] is what is kept of them.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use autoscaler::contract::pod_limit::{POD_LIMIT_VARIABLE, parse_pod_limit};
 use autoscaler::contract::sidecar_ports::SidecarPorts;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The containers of one pod that run beside each other: app containers, and init containers that
 /// are restarted always.
@@ -36,6 +38,14 @@ pub struct NamedPort {
     pub number: u16,
 }
 
+/// What a pod states about its queue-proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueProxy {
+    pub ports: SidecarPorts,
+    /// Requests that it admits at a time; `None` without a limit.
+    pub limit: Option<NonZeroU32>,
+}
+
 /// A container of a spec.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -47,12 +57,23 @@ pub struct Container {
     /// The ports that it declares.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<ContainerPort>,
+    /// The limit that its environment states, of which nothing else is kept.
+    #[serde(rename = "env", deserialize_with = "limit_of_environment", skip_serializing)]
+    pub limit: Option<NonZeroU32>,
     /// When it takes requests. Boxed, because most containers have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness_probe: Option<Box<Probe>>,
     /// Whether it has a startup probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub startup_probe: Option<AnyObject>,
+}
+
+/// A variable of a container's environment.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Variable {
+    name: String,
+    value: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -189,11 +210,10 @@ impl Container {
         }
     }
 
-    /// Its ports, if it is a queue-proxy.
-    pub fn sidecar_ports(&self) -> SidecarPorts {
-        SidecarPorts::declared(
-            self.ports.iter().filter_map(|port| Some((port.name.as_deref()?, port.container_port))),
-        )
+    /// What it states, if it is a queue-proxy.
+    pub fn queue_proxy(&self) -> QueueProxy {
+        let ports = self.ports.iter().filter_map(|port| Some((port.name.as_deref()?, port.container_port)));
+        QueueProxy { ports: SidecarPorts::declared(ports), limit: self.limit }
     }
 
     /// Whether it declares the port.
@@ -207,6 +227,12 @@ impl Container {
     fn tcp_ports(&self) -> impl Iterator<Item = &ContainerPort> {
         self.ports.iter().filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"))
     }
+}
+
+fn limit_of_environment<'de, D: Deserializer<'de>>(environment: D) -> Result<Option<NonZeroU32>, D::Error> {
+    let variables = Vec::<Variable>::deserialize(environment)?;
+    let limit = variables.iter().find(|variable| variable.name == POD_LIMIT_VARIABLE);
+    Ok(limit.and_then(|variable| parse_pod_limit(&variable.value)))
 }
 
 // === impl ContainerPort ===

@@ -13,6 +13,7 @@ pub mod work_log;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::TcpListener;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use activator::args::Limits;
 use activator::requests::tcp_probes::TcpProbes;
 use activator::slots::slot_exchange::SlotExchangeConfig;
 use activator::traces::settings::TraceSettings;
-use activator::workloads::containers::{AppPort, Containers};
+use activator::workloads::containers::{AppPort, Containers, QueueProxy};
 use activator::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 use autoscaler::contract::selector::Selector;
 use autoscaler::settings::SidecarMode;
@@ -222,6 +223,13 @@ impl Harness {
     /// A pod of the workload is seen that has no address yet.
     pub async fn pod_starting(&self, ip: &str, scheduled: bool) {
         let pod = Pod { injected: true, ip: None, scheduled, ..scheduled_pod("web", ip, false) };
+        self.changes.send(ClusterChange::Pod(pod_key(ip), Some(pod))).await.unwrap();
+    }
+
+    /// A pod of the workload is seen whose queue-proxy has this limit; 0 means none.
+    pub async fn limited_pod_seen(&self, ip: &str, ready: bool, limit: u32) {
+        let queue_proxy = QueueProxy { limit: NonZeroU32::new(limit), ..QueueProxy::default() };
+        let pod = Pod { injected: true, queue_proxy, ..scheduled_pod("web", ip, ready) };
         self.changes.send(ClusterChange::Pod(pod_key(ip), Some(pod))).await.unwrap();
     }
 

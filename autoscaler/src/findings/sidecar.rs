@@ -1,7 +1,10 @@
 //! Whether a target's pods get a sidecar, and how it is configured, read from the pod template.
 //!
 //! The zero-scaler's cache drops pod templates, which are most of a Deployment, and keeps only
-//! this. The Service and the HPA configure the same settings; the zero-scaler compares them.
+//! this. Limit and rules count for the workload where the HPA has none; where both have them, as
+//! for the protocol of the Service, the zero-scaler compares them.
+
+use std::num::NonZeroU32;
 
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -10,6 +13,7 @@ use super::reasons::Reason;
 use super::{Problem, SidecarConflict};
 use crate::Protocol;
 use crate::api::{sidecar, sidecar_ports_of_template};
+use crate::contract::pod_limit::{POD_LIMIT_VARIABLE, pod_limit};
 use crate::contract::{
     APP_PORT, CONTAINER_CONCURRENCY, DEFAULT_APP_PORT, INJECT_LABEL, NO_WAKE, PROTOCOL, QUEUE_PROXY,
 };
@@ -17,7 +21,6 @@ use crate::settings::{NoWakeRules, SidecarMode};
 
 /// Environment variables of a sidecar that the template contains.
 const PROTOCOL_VARIABLE: &str = "QUEUE_PROXY_PROTOCOL";
-const CONCURRENCY_VARIABLE: &str = "QUEUE_PROXY_CONTAINER_CONCURRENCY";
 const APP_PORT_VARIABLE: &str = "QUEUE_PROXY_APP_PORT";
 const NO_WAKE_VARIABLE: &str = "QUEUE_PROXY_NO_WAKE";
 
@@ -53,6 +56,18 @@ impl Sidecar {
             Self::Configured { .. } | Self::Invalid => SidecarMode::Required,
         }
     }
+
+    /// Requests that a pod of the template serves at a time; `None` means no limit.
+    pub fn container_concurrency(&self) -> Option<u32> {
+        let Self::Configured { container_concurrency, .. } = self else { return None };
+        pod_limit(*container_concurrency).map(NonZeroU32::get)
+    }
+
+    /// Requests that a pod of the template does not count; `None` if it counts connections.
+    pub fn no_wake(&self) -> Option<&NoWakeRules> {
+        let Self::Configured { protocol: Protocol::Http, no_wake, .. } = self else { return None };
+        Some(no_wake)
+    }
 }
 
 /// The problem of a workload whose pods need a sidecar: of its template, or of one pod.
@@ -73,7 +88,7 @@ pub fn sidecar_of(template: &PodTemplateSpec) -> Sidecar {
         return Sidecar::Missing;
     }
     let protocol = setting(template, PROTOCOL_VARIABLE, PROTOCOL);
-    let limit = setting(template, CONCURRENCY_VARIABLE, CONTAINER_CONCURRENCY);
+    let limit = setting(template, POD_LIMIT_VARIABLE, CONTAINER_CONCURRENCY);
     let protocol = protocol.map_or_else(|| Some(Protocol::default()), |text| text.parse().ok());
     let limit = limit.map_or(Some(0), |text| text.parse().ok());
     // An empty variable is absent.
@@ -172,7 +187,8 @@ mod tests {
                 {"name": "queue-proxy", "env": env},
             ])
         };
-        let tcp = json!([{"name": PROTOCOL_VARIABLE, "value": "tcp"}, {"name": CONCURRENCY_VARIABLE, "value": "3"}]);
+        let tcp =
+            json!([{"name": PROTOCOL_VARIABLE, "value": "tcp"}, {"name": POD_LIMIT_VARIABLE, "value": "3"}]);
         assert_eq!(read(&json!({}), &sidecar(tcp)), configured(Protocol::Tcp, 3));
         // Annotations configure an injected sidecar, and a second one is not injected.
         assert_eq!(read(&json!({PROTOCOL: "tcp"}), &sidecar(json!([]))), configured(Protocol::Http, 0));

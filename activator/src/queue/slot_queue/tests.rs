@@ -6,6 +6,7 @@ use autoscaler::routing::proximity::Proximity;
 use futures::FutureExt;
 
 use super::*;
+use crate::workloads::containers::QueueProxy;
 use crate::workloads::readiness::PodProbe;
 use crate::workloads::{PodEndpoint, PodRoute};
 
@@ -33,6 +34,13 @@ fn endpoint(pod: u8, ready: bool) -> PodEndpoint {
 
 fn add(queue: &Arc<SlotQueue>, pod: u8) {
     let endpoint = endpoint(pod, true);
+    queue.change_pods(|pods| pods.put(&pod.to_string(), endpoint, Instant::now()));
+}
+
+/// A Ready pod whose queue-proxy has this limit; 0 means none.
+fn add_limited(queue: &Arc<SlotQueue>, pod: u8, limit: u32) {
+    let queue_proxy = QueueProxy { limit: std::num::NonZeroU32::new(limit), ..QueueProxy::default() };
+    let endpoint = PodEndpoint { route: PodRoute::QueueProxy(queue_proxy), ..endpoint(pod, true) };
     queue.change_pods(|pods| pods.put(&pod.to_string(), endpoint, Instant::now()));
 }
 
@@ -146,6 +154,57 @@ fn does_not_use_ejected_pod() {
     queue.change_pods(|pods| pods.eject(slot.pod()));
     drop(slot);
     assert_eq!(uids(&acquire_all(&queue)), ["2"]);
+}
+
+#[test]
+fn pod_gets_requests_up_to_its_own_limit_whatever_the_workload_has() {
+    for of_workload in [0, 1, 9] {
+        let queue = queue(of_workload, 0);
+        add_limited(&queue, 1, 2);
+        add_limited(&queue, 2, 4);
+        let slots = acquire_all(&queue);
+        let on = |uid| uids(&slots).into_iter().filter(|pod| *pod == uid).count();
+        assert_eq!((on("1"), on("2")), (2, 4), "{of_workload}");
+    }
+}
+
+/// A rollout from 2 to 4, back from zero, and one that removes the limit.
+#[test]
+fn rollout_that_changes_the_limit_keeps_to_that_of_each_pod() {
+    let queue = queue(0, 0);
+    add_limited(&queue, 1, 2);
+    let mut slots = acquire_all(&queue);
+    assert_eq!(slots.len(), 2);
+    add_limited(&queue, 2, 4);
+    slots.extend(acquire_all(&queue));
+    assert_eq!(uids(&slots), ["1", "1", "2", "2", "2", "2"]);
+    queue.change_pods(|pods| pods.remove("1"));
+    slots.drain(..2);
+    assert!(queue.try_acquire().is_none(), "its slots have gone with it");
+    queue.change_pods(|pods| pods.remove("2"));
+    slots.clear();
+    assert!(queue.try_acquire().is_none(), "at zero");
+    add_limited(&queue, 3, 4);
+    slots = acquire_all(&queue);
+    assert_eq!(slots.len(), 4);
+    add_limited(&queue, 4, 0);
+    slots.extend(std::iter::from_fn(|| queue.try_acquire()).take(100));
+    assert_eq!(slots.iter().filter(|slot| slot.pod().uid == "4").count(), 100);
+    queue.change_pods(|pods| pods.remove("3"));
+    slots.clear();
+    assert!(queue.try_acquire().is_some_and(|slot| slot.used.is_none()), "without slots");
+}
+
+/// Slots that were taken before the first limit was seen do not count.
+#[test]
+fn pod_with_a_limit_beside_pods_without_one_is_never_full_beyond_it() {
+    let queue = queue(0, 1);
+    let before: Vec<_> = std::iter::from_fn(|| queue.try_acquire()).take(50).collect();
+    add_limited(&queue, 2, 3);
+    let slots: Vec<_> = std::iter::from_fn(|| queue.try_acquire()).take(50).collect();
+    assert_eq!(slots.iter().filter(|slot| slot.pod().uid == "2").count(), 3);
+    drop(before);
+    assert!(queue.try_acquire().is_some_and(|slot| slot.pod().uid == "1"));
 }
 
 #[test]

@@ -29,7 +29,6 @@ use std::time::Duration;
 
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::contract::selector::Selector;
-use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::routing::proximity::Proximity;
 use autoscaler::settings::{NoWakeRules, Pause, SidecarMode};
 use autoscaler::{Key, Protocol};
@@ -37,7 +36,7 @@ use proxy::timeouts::request_timer::Timeouts;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::workloads::containers::{AppPort, Container, Containers, Probe, ProbePort, TcpSocket};
+use crate::workloads::containers::{AppPort, Container, Containers, Probe, ProbePort, QueueProxy, TcpSocket};
 use crate::workloads::no_wake::NoWake;
 use crate::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 
@@ -179,7 +178,7 @@ impl FileContents {
                 ending: false,
                 delays_successor: false,
                 injected: entry.sidecar,
-                sidecar_ports: SidecarPorts::default(),
+                queue_proxy: QueueProxy::default(),
                 containers: containers.clone(),
             };
             if self.pods.insert(name, pod).is_some() {

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use autoscaler::contract::sidecar_ports::SidecarPorts;
@@ -19,7 +20,7 @@ use kube::api::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
 use crate::workloads::Pod;
-use crate::workloads::containers::{AnyObject, Container, Containers};
+use crate::workloads::containers::{AnyObject, Container, Containers, QueueProxy};
 
 /// Kind of the owners that make a pod only after the end of its predecessor of the same name, be it
 /// of Kubernetes or of another group.
@@ -27,7 +28,8 @@ const STATEFUL_SET: &str = "StatefulSet";
 /// Label of a node, and of each pod on it, with the zone.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
-/// A pod. If it has a queue-proxy, only its node and the queue-proxy's ports are kept of the spec.
+/// A pod. If it has a queue-proxy, only its node and the queue-proxy's ports and limit are kept of
+/// the spec.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(super) struct TrimmedPod {
@@ -38,6 +40,9 @@ pub(super) struct TrimmedPod {
     /// From the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sidecar_ports: Option<SidecarPorts>,
+    /// Of the queue-proxy, from the spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) limit: Option<NonZeroU32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) spec: Option<PodSpec>,
     pub(super) status: PodStatus,
@@ -103,12 +108,15 @@ pub(super) fn trim_metadata<K: Resource>(object: &mut K) {
 // === impl TrimmedPod ===
 
 impl TrimmedPod {
-    /// Drops the spec of a pod with a queue-proxy, except for the node and the queue-proxy's ports.
+    /// Drops the spec of a pod with a queue-proxy, except for the node and what is read of the
+    /// queue-proxy.
     fn trim_spec(&mut self) {
         self.node = self.spec.as_mut().and_then(|spec| spec.node_name.take());
-        let queue_proxy = self.spec.as_ref().and_then(PodSpec::queue_proxy).map(Container::sidecar_ports);
-        if queue_proxy.is_some() && self.is_injected() {
-            self.sidecar_ports = queue_proxy;
+        let queue_proxy = self.spec.as_ref().and_then(PodSpec::queue_proxy);
+        if let Some(QueueProxy { ports, limit }) = queue_proxy.map(Container::queue_proxy)
+            && self.is_injected()
+        {
+            (self.sidecar_ports, self.limit) = (Some(ports), limit);
             self.spec = None;
             self.status.container_statuses.clear();
             self.status.init_container_statuses.clear();
@@ -132,7 +140,7 @@ impl TrimmedPod {
             ending: self.metadata.deletion_timestamp.is_some() || matches!(phase, "Succeeded" | "Failed"),
             delays_successor: self.is_of_stateful_set(),
             injected: self.is_injected(),
-            sidecar_ports: self.sidecar_ports.unwrap_or_default(),
+            queue_proxy: QueueProxy { ports: self.sidecar_ports.unwrap_or_default(), limit: self.limit },
             containers: self.spec.as_ref().map(|spec| spec.containers(&self.status)),
         }
     }
@@ -216,6 +224,7 @@ impl PodStatus {
 
 #[cfg(test)]
 mod tests {
+    use autoscaler::contract::pod_limit::POD_LIMIT_VARIABLE;
     use autoscaler::routing::proximity::Proximity;
     use serde_json::{Value, json};
 
@@ -274,14 +283,21 @@ mod tests {
     }
 
     #[test]
-    fn keeps_ports_of_the_queue_proxy_that_differ_from_the_default() {
+    fn keeps_ports_and_limit_of_the_queue_proxy() {
         let ports = json!([{"name": "queue-proxy", "containerPort": 18012}, {"containerPort": 1}]);
-        let spec = json!({"containers": [{"name": "app"}], "initContainers": [{"name": "queue-proxy", "ports": ports}]});
+        let uid =
+            json!({"name": "QUEUE_PROXY_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}});
+        let env = json!([uid, {"name": POD_LIMIT_VARIABLE, "value": "10"}]);
+        let queue_proxy = json!({"name": "queue-proxy", "ports": ports, "env": env});
+        // What an app has in its environment is no limit.
+        let app = json!({"name": "app", "env": [{"name": POD_LIMIT_VARIABLE, "value": "20"}, {"name": "A"}]});
+        let spec = json!({"containers": [app], "initContainers": [queue_proxy]});
         let pod = trimmed(json!({INJECT_LABEL: "true"}), spec, status(true));
         let restored: TrimmedPod = serde_json::from_str(&serde_json::to_string(&pod).unwrap()).unwrap();
-        let expected = SidecarPorts { traffic: 18012, ..SidecarPorts::default() };
-        assert_eq!(read_pod(&pod).sidecar_ports, expected);
-        assert_eq!(read_pod(&restored).sidecar_ports, expected, "persisted");
+        let ports = SidecarPorts { traffic: 18012, ..SidecarPorts::default() };
+        let expected = QueueProxy { ports, limit: NonZeroU32::new(10) };
+        assert_eq!(read_pod(&pod).queue_proxy, expected);
+        assert_eq!(read_pod(&restored).queue_proxy, expected, "persisted");
     }
 
     #[test]

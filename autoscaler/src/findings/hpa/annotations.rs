@@ -8,13 +8,11 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 
+use crate::contract::pod_limit::MAX_CONTAINER_CONCURRENCY;
 use crate::contract::{CONTAINER_CONCURRENCY, GROUP, METRIC, NO_METRIC, SCALE_TO_ZERO, SERVICE};
 use crate::findings::Problem;
 use crate::findings::annotations::name_of_group;
 use crate::findings::reasons::Reason;
-
-/// Bound of the field `containerConcurrency` in the CustomResourceDefinition.
-const MAX_CONTAINER_CONCURRENCY: u32 = 1000;
 
 /// The parsed annotations. An absent or invalid one has the default of its type.
 #[derive(Debug, Default)]
@@ -24,7 +22,7 @@ pub(super) struct HpaAnnotations {
     pub(super) is_without_metric: bool,
     /// The Service that such an HPA names.
     pub(super) service: Option<String>,
-    /// In the activators 0 means no limit; the sidecars keep their own limit.
+    /// 0 means no limit but that of each pod.
     pub(super) container_concurrency: u32,
     /// The invalid ones.
     pub(super) problems: Vec<Problem>,
