@@ -34,6 +34,11 @@ pub struct MetricSpec {
     /// Whether the pods have a queue-proxy to read statistics from. If not, activators report all.
     #[serde(default, skip_serializing_if = "SidecarMode::is_required")]
     pub sidecar: SidecarMode,
+    /// Maximum number of concurrent requests per pod, by the pod template. It counts where the
+    /// PodAutoscaler has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub container_concurrency: Option<u32>,
     /// Whether requests reach pods without queue-proxy past the activators. They are counted
     /// nowhere, so the workload has no metric and no decision.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -20,7 +20,7 @@ use crate::settings::{NoWakeResponse, NoWakeRules, SettingError, Settings};
 pub struct NoWakeSpec {
     /// Rules, separated by commas: a method, a path, or both, such as `GET /healthz`; or
     /// `User-Agent: TEXT`. A `*` at the end of a path, and at either end of a user agent, stands
-    /// for any text. The pods need the annotation `no-wake` with the same rules.
+    /// for any text. Pods with a sidecar have the annotation `no-wake` instead.
     #[schemars(length(min = 1, max = 1024))]
     pub requests: String,
     /// What these requests get while there is no pod: a status, then the text of the body. Default:

@@ -86,8 +86,8 @@ pub struct PodAutoscalerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     pub target: Option<String>,
-    /// Maximum number of concurrent requests per pod; 0 means no limit. Must equal the annotation
-    /// `container-concurrency` of the pods.
+    /// Maximum number of concurrent requests per pod; 0 means that of the annotation
+    /// `container-concurrency` of the pods, or no limit.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub container_concurrency: u32,
@@ -316,15 +316,24 @@ impl PodAutoscalerSpec {
         self.metric.unwrap_or(settings.target.metric)
     }
 
-    /// Target value and total capacity of one pod.
+    /// Requests that one pod serves at a time: by the spec, else by the pod template; 0 means no
+    /// limit.
+    pub fn limit(&self, of_template: Option<u32>) -> u32 {
+        match self.container_concurrency {
+            0 => of_template.unwrap_or(0),
+            limit => limit,
+        }
+    }
+
+    /// Target value and total capacity of one pod with this [limit](Self::limit).
     ///
     /// # Errors
     /// If `spec.target` is not a valid quantity.
-    pub fn target(&self, settings: &Settings) -> Result<MetricTarget, MetricTargetError> {
+    pub fn target(&self, limit: u32, settings: &Settings) -> Result<MetricTarget, MetricTargetError> {
         let metric = self.metric_name(settings);
         match &self.target {
-            Some(given) => MetricTarget::given(given, metric, self.container_concurrency, settings),
-            None => Ok(MetricTarget::resolve(metric, self.container_concurrency, settings)),
+            Some(given) => MetricTarget::given(given, metric, limit, settings),
+            None => Ok(MetricTarget::resolve(metric, limit, settings)),
         }
     }
 
@@ -374,9 +383,10 @@ mod tests {
         assert_eq!(errors, []);
         assert_eq!((settings.scale.min, settings.scale.max), (0, 9));
         assert_eq!(spec(json!({})).metric_name(&settings), MetricName::RequestsPerSecond);
-        assert_eq!(spec(json!({})).target(&settings), Ok(MetricTarget { target: 210.0, total: 300.0 }));
+        assert_eq!(spec(json!({})).target(0, &settings), Ok(MetricTarget { target: 210.0, total: 300.0 }));
         let (settings, _) = spec(json!({})).settings(&AutoscalerConfig::default(), &BTreeMap::new());
-        assert_eq!(spec(json!({})).target(&settings), Ok(MetricTarget { target: 70.0, total: 100.0 }));
+        assert_eq!(spec(json!({})).target(0, &settings), Ok(MetricTarget { target: 70.0, total: 100.0 }));
+        assert_eq!(spec(json!({})).target(10, &settings), Ok(MetricTarget { target: 7.0, total: 10.0 }));
         assert_eq!((settings.scale.min, settings.scale.max), (0, 0));
     }
 
@@ -388,7 +398,7 @@ mod tests {
         assert_eq!(errors, []);
         assert_eq!((settings.scale.min, settings.scale.max), (4, 50));
         assert_eq!(spec.metric_name(&settings), MetricName::Concurrency);
-        assert_eq!(spec.target(&settings), Ok(MetricTarget { target: 7.0, total: 10.0 }));
+        assert_eq!(spec.target(0, &settings), Ok(MetricTarget { target: 7.0, total: 10.0 }));
     }
 
     #[test]

@@ -325,9 +325,9 @@ fn workload(
     settings: &Settings,
 ) -> Result<Workload, InvalidWorkload> {
     let spec = &autoscaler.spec;
-    let target = spec.target(settings)?;
+    let limit = spec.limit(metric.container_concurrency);
+    let target = spec.target(limit, settings)?;
     let measure = spec.metric_name(settings);
-    let limit = spec.container_concurrency;
     let given = spec.target.is_some() || settings.target.capacity.is_some();
     let learning = WorkloadLearning::new(settings, measure, target, limit, given);
     Ok(Workload {

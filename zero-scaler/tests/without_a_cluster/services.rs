@@ -5,6 +5,7 @@ mod made_attached;
 mod made_managed;
 mod ownership;
 mod pod_selection;
+mod pod_template;
 mod selectors_and_ports;
 mod uninstall;
 mod without_sidecar;

@@ -192,12 +192,14 @@ reasons! {
         "A Service port's appProtocol and the pods' sidecars disagree on the protocol.",
         "annotate the pods with autoscaling.rouse.dev/protocol, or change the port's appProtocol";
     ContainerConcurrencyMismatch: "PodAutoscaler/Degraded, event on PodAutoscaler",
-        "container-concurrency of the HPA or PodAutoscaler differs from the pods' container-concurrency.",
-        "set both to the same number; the pods need a restart";
+        "The HPA or PodAutoscaler has a container-concurrency that the pods do not have: the size follows \
+         from the one, and a pod gets requests up to the other. Pods without one are limited only while \
+         activators are in the path.",
+        "annotate the pod template alone";
     NoWakeMismatch: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "The rules of no-wake differ between the HPA or PodAutoscaler and the pods, so requests that one of \
          the two counts keep the workload above zero.",
-        "annotate both with the same rules; the pods need a restart";
+        "annotate the pod template alone";
     AppPortTaken: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "A container of the pods declares a port on which their sidecar listens (by default 8012, 8022 and \
          9090), so one of the two does not start.",

@@ -91,7 +91,7 @@ pub(crate) const NO_WAKE: Setting<NoWakeRules> = Setting {
     annotation: entry("no-wake", &NoWakeRules::FORMAT),
     default: NoWakeRules::NONE,
     meaning: "Requests that neither wake the workload nor count as load, such as requests of uptime monitors. \
-              The pods need the same annotation.",
+              For pods with a sidecar, write it on the pod template instead.",
     when: "Set it where a monitor or a scanner keeps the workload from zero.",
 };
 

@@ -58,6 +58,21 @@ fn takes_metric_and_target_from_annotations() {
 }
 
 #[test]
+fn limit_of_the_pod_template_counts_where_the_pod_autoscaler_has_none() {
+    for (of_autoscaler, of_template, expected) in
+        [(0, Some(10), Some(10)), (20, Some(10), Some(20)), (20, None, Some(20)), (0, None, None)]
+    {
+        let spec = json!({"containerConcurrency": of_autoscaler});
+        let (metric, autoscaler) = objects(spec, json!({}), "app=web");
+        let metric = MetricSpec { container_concurrency: of_template, ..metric };
+        let (settings, _) = autoscaler.spec.settings(&AutoscalerConfig::default(), autoscaler.annotations());
+        let built = workload(&Key::new("shop", "web"), &metric, &autoscaler, &settings).unwrap();
+        assert_eq!(built.container_concurrency, expected);
+        assert_eq!(built.spec.total, expected.map_or(100.0, f64::from));
+    }
+}
+
+#[test]
 fn rejects_invalid_target_or_selector_with_the_reason() {
     for (target, selector, part) in
         [("0", "app=web", "above 0"), ("-1", "", "above 0"), ("x", "", "quantity"), ("1", "=", "selector")]

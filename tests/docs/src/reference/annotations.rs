@@ -38,7 +38,7 @@ Most workloads need the first one alone, and few need more than these.
 | Annotation | Default | Values | Meaning |
 |---|---|---|---|
 | `scale-to-zero` | `false` | true or false | Lets the workload go to zero. Set it for every workload that may have no pod while it has no requests. |
-| `container-concurrency` | `0` | a whole number from 0 to 1000 | Requests that a pod serves at a time; 0 means no limit. The pods need the same annotation. Set it where an app slows down or fails with more requests than that. |
+| `container-concurrency` | `0` | a whole number from 0 to 1000 | Requests that a pod serves at a time; 0 means no limit. For pods with a sidecar, write it on [the pod template](pods.md#limit-and-rules-once) instead. Set it where an app slows down or fails with more requests than that. |
 ";
 
 /// The annotations that README, getting started and the how-to pages use, in the order of the page.

@@ -160,6 +160,7 @@ impl ScaleTarget {
             selector,
             target_selector: None,
             sidecar: SidecarMode::Required,
+            container_concurrency: None,
             bypassed: false,
         };
         Metric::new(&self.name, spec)

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use autoscaler::Protocol;
 use autoscaler::api::condition;
 use autoscaler::contract::{CONTAINER_CONCURRENCY, NO_WAKE, QUEUE_PROXY, QUEUE_PROXY_PORT};
 use autoscaler::findings::Problem;
@@ -101,7 +100,8 @@ fn number_beside_sidecar(observed: &ObservedWorkload) -> Option<String> {
     })
 }
 
-/// The activators fill pods by the HPA's limit, and the sidecars queue by the pods'.
+/// The size follows from the HPA's limit, and each pod gets requests up to its own. A pod without
+/// one is limited by activators alone, which are not always in the path.
 fn concurrency_mismatch(observed: &ObservedWorkload) -> Option<String> {
     if !observed.sidecar_mode.is_required() {
         return None;
@@ -109,12 +109,12 @@ fn concurrency_mismatch(observed: &ObservedWorkload) -> Option<String> {
     let Some(Sidecar::Configured { container_concurrency: pods, .. }) = &observed.sidecar else {
         return None;
     };
-    let (pods, workload) = (*pods, observed.autoscaler.spec.container_concurrency);
-    (pods != workload).then(|| {
+    let workload = observed.autoscaler.spec.container_concurrency;
+    (workload > 0 && workload != *pods).then(|| {
         format!(
-            "container-concurrency is {workload} in the HPA or PodAutoscaler and {pods} in the pod template; annotate both \
-             with {CONTAINER_CONCURRENCY}: \"{}\"",
-            if workload == 0 { pods } else { workload },
+            "container-concurrency is {workload} in the HPA or PodAutoscaler and {pods} in the pod template; annotate the \
+             pod template alone, with {CONTAINER_CONCURRENCY}: \"{}\"",
+            if *pods == 0 { workload } else { *pods },
         )
     })
 }
@@ -125,15 +125,13 @@ fn no_wake_mismatch(observed: &ObservedWorkload) -> Option<String> {
     if !observed.sidecar_mode.is_required() {
         return None;
     }
-    let Some(Sidecar::Configured { protocol: Protocol::Http, no_wake: pods, .. }) = &observed.sidecar else {
-        return None;
-    };
+    let pods = observed.sidecar.as_ref().and_then(Sidecar::no_wake)?;
     let workload = &observed.settings.wake.no_wake;
-    let rules = if workload.is_empty() { pods } else { workload };
+    let rules = if pods.is_empty() { workload } else { pods };
     (pods != workload).then(|| {
         format!(
             "no-wake differs between the HPA or PodAutoscaler and the pod template, so its requests keep the workload above \
-             zero; annotate both with {NO_WAKE}: \"{rules}\"",
+             zero; annotate the pod template alone, with {NO_WAKE}: \"{rules}\"",
         )
     })
 }

@@ -30,6 +30,7 @@ pub(super) fn metric(
     selection: &PodSelection,
     target: &str,
     sidecar: SidecarMode,
+    container_concurrency: Option<u32>,
     bypassed: bool,
 ) -> MetricSpec {
     // Pods without a sidecar report nothing.
@@ -39,6 +40,7 @@ pub(super) fn metric(
         selector: selection.selector.clone(),
         target_selector: is_other.then(|| target.to_owned()),
         sidecar,
+        container_concurrency,
         bypassed,
     }
 }
@@ -210,7 +212,7 @@ mod tests {
             ("app=web", "a>b", REQUIRED, Some("a>b")),
             ("app=web,track=stable", "app=web", SidecarMode::None, None),
         ] {
-            let metric = metric(&autoscaler(), &selection(selector), target, sidecar, false);
+            let metric = metric(&autoscaler(), &selection(selector), target, sidecar, None, false);
             assert_eq!(metric.target_selector.as_deref(), expected, "{selector} {target}");
         }
     }
@@ -262,7 +264,7 @@ mod tests {
     fn builds_metric_and_serverless_service() {
         let (key, autoscaler) = (Key::new("shop", "web"), autoscaler());
         let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
-        let spec = metric(&autoscaler, &selection("app=web"), "app=web", REQUIRED, false);
+        let spec = metric(&autoscaler, &selection("app=web"), "app=web", REQUIRED, Some(10), false);
         assert_eq!(
             metric_object(&key, &autoscaler, &spec),
             json!({
@@ -270,7 +272,7 @@ mod tests {
                 "metadata": {"name": "web", "namespace": "shop", "labels": {"autoscaling.rouse.dev/workload": "web"},
                     "ownerReferences": [{"apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "PodAutoscaler",
                         "name": "web", "uid": "u-1", "controller": true}]},
-                "spec": {"service": "web-service", "selector": "app=web"},
+                "spec": {"service": "web-service", "selector": "app=web", "containerConcurrency": 10},
             })
         );
         let object = serverless_service_object(

@@ -162,6 +162,19 @@ impl ObservedWorkload {
         u64::try_from(next.saturating_sub(self.now.as_millisecond())).ok().map(Duration::from_millis)
     }
 
+    /// Requests that one pod serves at a time; 0 means no limit.
+    pub(super) fn limit(&self) -> u32 {
+        self.autoscaler.spec.limit(self.limit_of_template())
+    }
+
+    /// The limit by the pod template alone. Without a valid one, pods of the former template serve.
+    pub(super) fn limit_of_template(&self) -> Option<u32> {
+        match &self.sidecar {
+            None | Some(Sidecar::Invalid) => self.metric.as_ref()?.spec.container_concurrency,
+            Some(sidecar) => sidecar.container_concurrency(),
+        }
+    }
+
     /// Whether the nodes with endpoints should not change with the mode: a load balancer sends
     /// requests to a node until its next health check there, also after the last endpoint has left
     /// the node.
@@ -241,6 +254,11 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
     };
     let sidecar_mode = evidence.mode(autoscaler.spec.sidecar(&settings));
     settings.apply_sidecar_mode(sidecar_mode);
+    if settings.wake.no_wake.is_empty()
+        && let Some(rules) = sidecar.as_ref().and_then(Sidecar::no_wake)
+    {
+        settings.wake.no_wake = rules.clone();
+    }
     let ready = ready(&pods_with(sidecar_mode));
     let rival = Rival::of(key, autoscaler, scale.as_ref().ok(), context);
     let mut observed = ObservedWorkload {

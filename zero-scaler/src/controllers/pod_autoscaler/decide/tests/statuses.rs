@@ -272,7 +272,7 @@ fn names_the_setting_that_turns_scale_to_zero_off() {
 }
 
 #[test]
-fn reports_a_container_concurrency_that_differs_in_the_pods() {
+fn reports_a_container_concurrency_of_the_hpa_that_the_pods_do_not_have() {
     let with = |workload: u32, pods: u32| {
         let sidecar = Some(configured(Protocol::Http, pods, ""));
         let observed = edited(active(), |autoscaler| autoscaler.spec.container_concurrency = workload);
@@ -283,11 +283,15 @@ fn reports_a_container_concurrency_that_differs_in_the_pods() {
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("True", "Serving"));
         (status.reason.unwrap(), condition(&status.conditions, "Degraded").map(|c| c.message.clone()))
     };
-    let (reason, message) = with(10, 20);
-    assert_eq!(reason, "ContainerConcurrencyMismatch");
-    assert!(message.unwrap().contains("autoscaling.rouse.dev/container-concurrency: \"10\""));
-    assert_eq!(with(0, 5).0, "ContainerConcurrencyMismatch");
-    assert_eq!(with(10, 10), ("ReceivingTraffic".to_owned(), None));
+    for (workload, pods, fix) in [(10, 20, "\"20\""), (10, 0, "\"10\"")] {
+        let (reason, message) = with(workload, pods);
+        assert_eq!(reason, "ContainerConcurrencyMismatch");
+        let fix = format!("autoscaling.rouse.dev/container-concurrency: {fix}");
+        assert!(message.as_ref().unwrap().ends_with(&fix), "{message:?}");
+    }
+    for (workload, pods) in [(0, 5), (10, 10), (0, 0)] {
+        assert_eq!(with(workload, pods), ("ReceivingTraffic".to_owned(), None), "{workload} {pods}");
+    }
 }
 
 #[test]
