@@ -40,3 +40,4 @@ pub use http1::{BoundConnection, Pool, PoolOptions, ResponseBody, SwitchedConnec
 pub use http2::{Http2Options, Http2Pool};
 pub use read_ahead::ReadAhead;
 pub use request_body::RequestBody;
+pub use rewindable_body::RewindableBody;

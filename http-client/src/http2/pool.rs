@@ -119,7 +119,7 @@ impl Http2Pool {
     ///
     /// A request that the server promised not to have processed is sent again, and so is an
     /// idempotent one on a reused connection that closes without a response (RFC 9110, 9.2.2),
-    /// while no more than the first frame of its body was read.
+    /// while all that was read of its body is in memory.
     ///
     /// # Errors
     /// See [`Error`].

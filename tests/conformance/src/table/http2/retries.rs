@@ -32,6 +32,19 @@ fn unprocessed() -> Vec<Http2Case> {
             .app_receives(SEEN_POST)
             .app_receives(SEEN_POST)
             .gets(1, ok()),
+        case("a refused body that ends with an empty frame is sent again", "Node's http2, grpc's C core")
+            .sends([request(1, "POST", "/", &[]), data(1, "hello"), data(1, "").ending()])
+            .app_responds([reset(1, REFUSED_STREAM)])
+            .app_receives(SEEN_POST)
+            .app_receives(SEEN_POST)
+            .gets(1, ok()),
+        case("a refused body of several frames is sent again with its trailers", "RFC 9113, 8.7")
+            .sends([request(1, "POST", "/", &[]), data(1, "he"), data(1, "llo")])
+            .sends([headers(1, &[("x-sum", "1")]).ending()])
+            .app_responds([reset(1, REFUSED_STREAM)])
+            .app_receives(format!("{SEEN_POST}\n\nx-sum: 1"))
+            .app_receives(format!("{SEEN_POST}\n\nx-sum: 1"))
+            .gets(1, ok()),
         case("a stream above an app's GOAWAY is sent again", "RFC 9113, 6.8; nginx#1431")
             .sends([get(1, "/")])
             .app_responds([goaway(0, NO_ERROR)])
@@ -48,6 +61,13 @@ fn unprocessed() -> Vec<Http2Case> {
             .gets(1, ok()),
         case("a POST above an app's GOAWAY is sent again", "RFC 9113, 6.8")
             .sends(post())
+            .app_responds([goaway(0, NO_ERROR)])
+            .app([Closes])
+            .app_receives(SEEN_POST)
+            .app_receives(SEEN_POST)
+            .gets(1, ok()),
+        case("a POST above an app's GOAWAY that ends with an empty frame is sent again", "RFC 9113, 6.8")
+            .sends([request(1, "POST", "/", &[]), data(1, "hello"), data(1, "").ending()])
             .app_responds([goaway(0, NO_ERROR)])
             .app([Closes])
             .app_receives(SEEN_POST)
