@@ -61,6 +61,12 @@ pub enum NoFreeStream {
         /// How long it waited.
         after: Duration,
     },
+    /// A new connection got no SETTINGS, or those that permit no stream.
+    #[error("the server permitted no HTTP/2 stream within {after:?}")]
+    NotPermitted {
+        /// How long the connection waited.
+        after: Duration,
+    },
 }
 
 /// Why a response is not passed on.

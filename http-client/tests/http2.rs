@@ -405,6 +405,23 @@ async fn request_without_free_stream_fails_with_clear_error() {
 }
 
 #[tokio::test]
+async fn server_that_permits_no_stream_fails_requests_in_time() {
+    const NO_STREAMS: [u8; 15] = [0, 0, 6, SETTINGS, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0];
+    for settings in [&[][..], &NO_STREAMS] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, client) = (listener.local_addr().unwrap(), Client::new(OPTIONS));
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(settings).await.unwrap();
+            let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+        });
+        let request = Request::get("http://a/").body(Full::<Bytes>::default()).unwrap();
+        let error = within(send(&client, request, move || TcpStream::connect(address))).await.unwrap_err();
+        assert!(matches!(error, Error::NoFreeStream(NoFreeStream::NotPermitted { .. })), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn idle_connection_closes() {
     let options = Http2Options { idle_timeout: Duration::from_millis(20), ..OPTIONS };
     let (server, client) = (Server::start(200).await, Client::new(options));

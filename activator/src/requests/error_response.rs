@@ -148,9 +148,9 @@ fn problem(error: &RequestError) -> Problem {
         RequestError::Forward(ForwardError::NoFreeStream(NoFreeStream::QueueFull)) => {
             (StatusCode::SERVICE_UNAVAILABLE, "PodStreamsFull", Some(QUEUE_RETRY_SECONDS))
         }
-        RequestError::Forward(ForwardError::NoFreeStream(NoFreeStream::TimedOut { .. })) => {
-            (StatusCode::GATEWAY_TIMEOUT, "PodStreamsFull", None)
-        }
+        RequestError::Forward(ForwardError::NoFreeStream(
+            NoFreeStream::TimedOut { .. } | NoFreeStream::NotPermitted { .. },
+        )) => (StatusCode::GATEWAY_TIMEOUT, "PodStreamsFull", None),
         RequestError::Forward(
             ForwardError::Unanswered(_) | ForwardError::Closed(_) | ForwardError::Failed(_),
         ) => (StatusCode::BAD_GATEWAY, "PodFailed", None),

@@ -4,10 +4,11 @@
 //! turn, requests to a server that accepts none would fail one after the other.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::error::Error;
+use crate::error::{Error, NoFreeStream};
 
 /// An attempt that runs in a task of its own: the request that began it may be cancelled.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub(super) enum ConnectError {
     Ended(io::Error),
     /// The server does not use HTTP/2.
     Invalid(io::Error),
+    /// The server has not permitted a stream in this time.
+    NoStream(Duration),
 }
 
 type Outcome = Result<(), ConnectError>;
@@ -62,6 +65,7 @@ fn copy(error: &ConnectError) -> ConnectError {
         ConnectError::Unreachable(error) => ConnectError::Unreachable(copy(error)),
         ConnectError::Ended(error) => ConnectError::Ended(copy(error)),
         ConnectError::Invalid(error) => ConnectError::Invalid(copy(error)),
+        ConnectError::NoStream(after) => ConnectError::NoStream(*after),
     }
 }
 
@@ -81,6 +85,7 @@ impl From<ConnectError> for Error {
             ConnectError::Unreachable(error) => Self::Unreachable(error),
             ConnectError::Ended(error) => Self::Unanswered(error),
             ConnectError::Invalid(error) => Self::Failed(error),
+            ConnectError::NoStream(after) => NoFreeStream::NotPermitted { after }.into(),
         }
     }
 }

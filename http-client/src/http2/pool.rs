@@ -23,7 +23,7 @@ use http::request::Parts;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connect_attempt::{ConnectAttempt, ConnectError};
 use super::connection::Connection;
@@ -51,7 +51,8 @@ pub struct Http2Options {
     pub ping: Option<Duration>,
     /// Time without a stream after which a connection is closed.
     pub idle_timeout: Duration,
-    /// How long a request waits for a stream while all connections are full.
+    /// How long a request waits for a stream while all connections are full, and a new connection
+    /// for the first one.
     pub stream_timeout: Duration,
     /// Bytes of uploads that a connection may carry: its window. `None` if the window fits the
     /// uploads of all streams.
@@ -254,7 +255,7 @@ impl Http2Pool {
         let shared = self.0.clone();
         tokio::spawn(async move {
             let opened = match connect.await {
-                Ok(stream) => Connection::start(stream, shared.options.ping, shared.freed.clone()).await,
+                Ok(stream) => shared.start(stream).await,
                 Err(error) => Err(ConnectError::Unreachable(error)),
             };
             let outcome = opened.map(|connection| shared.add(connection));
@@ -305,6 +306,13 @@ impl State {
 // === impl Shared ===
 
 impl Shared {
+    /// All requests wait for this, so a server that permits no stream must not make it last.
+    async fn start(&self, stream: TcpStream) -> Result<Connection, ConnectError> {
+        let after = self.options.stream_timeout;
+        let started = Connection::start(stream, self.options.ping, self.freed.clone());
+        timeout(after, started).await.unwrap_or(Err(ConnectError::NoStream(after)))
+    }
+
     fn add(self: &Arc<Self>, connection: Connection) {
         let mut state = self.state.lock();
         state.connections.push(connection);

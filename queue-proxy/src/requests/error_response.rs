@@ -105,7 +105,9 @@ impl RequestError {
             Self::MalformedRequest(malformed) => malformed.status(),
             Self::TimedOut(_)
             | Self::DeadlineExceeded(_)
-            | Self::NoFreeStream(NoFreeStream::TimedOut { .. }) => StatusCode::GATEWAY_TIMEOUT,
+            | Self::NoFreeStream(NoFreeStream::TimedOut { .. } | NoFreeStream::NotPermitted { .. }) => {
+                StatusCode::GATEWAY_TIMEOUT
+            }
         }
     }
 
