@@ -119,13 +119,14 @@ impl Learner {
         }
     }
 
-    /// Applies other settings. Another target of the user, or another objective, starts anew.
+    /// Applies other settings. Another target of the user, or another objective, starts anew. A
+    /// target that other bounds move has no results yet.
     pub fn set_spec(&mut self, spec: LearningSpec) {
         if !spec.has_evidence_of(&self.spec) {
             *self = self.without_evidence(spec, self.epoch);
         }
         self.spec = spec;
-        self.target = spec.clamp(self.target);
+        self.change_to(self.target, ChangeKind::Bound, self.feed.last().unwrap_or_default());
     }
 
     /// Sets whether the target is in force (the default) or only recommended. A target that is not
@@ -251,6 +252,7 @@ impl Learner {
         }
         if result == BlockResult::Rebased {
             self.bracket = Bracket::default();
+            self.phase = Phase::Observing;
             self.last_change = None;
             self.began_at = Some(at);
         }
@@ -332,5 +334,7 @@ fn sums(pod: &PodSecond) -> Sums {
 mod laws;
 #[cfg(test)]
 mod restart_tests;
+#[cfg(test)]
+mod revert_laws;
 #[cfg(test)]
 mod tests;

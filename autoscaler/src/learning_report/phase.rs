@@ -17,8 +17,8 @@ pub enum Phase {
     Settled,
     /// The evidence does not allow any change.
     Frozen(FreezeReason),
-    /// Back towards the user's target, because the learned one was worse. Until the next epoch or
-    /// an overload.
+    /// Back towards the user's target, because the learned one was worse. Until the next epoch,
+    /// another service time that lasts, or an overload.
     Reverted,
 }
 

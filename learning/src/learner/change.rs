@@ -29,8 +29,9 @@ pub(super) enum ChangeKind {
     Raise,
     Lower,
     Restore,
-    /// A lower target, for the memory of the pods.
-    Memory,
+    /// A target at a bound: of the memory of the pods, or of other settings.
+    #[serde(rename = "Memory")]
+    Bound,
     /// Another pod template, with the same target.
     Release,
 }
@@ -53,7 +54,7 @@ impl Change {
     /// Time until the pods carry their part of the load.
     pub(super) fn settling(&self) -> Duration {
         match self.kind {
-            ChangeKind::Raise | ChangeKind::Lower | ChangeKind::Memory => TUNING.evidence.settling,
+            ChangeKind::Raise | ChangeKind::Lower | ChangeKind::Bound => TUNING.evidence.settling,
             ChangeKind::Release => TUNING.evidence.settling_release,
             ChangeKind::Restore => TUNING.evidence.recovery,
         }

@@ -23,7 +23,7 @@ impl Learner {
         if self.phase != Phase::Reverted && !(recent && self.memory_cap.is_some()) {
             self.memory_cap = Some(self.memory_cap.map_or(cap, |old| old.min(cap)));
             self.guessed_at = (!self.memory.is_precise()).then_some(killed);
-            self.change_to(cap, ChangeKind::Memory, at);
+            self.change_to(cap.min(self.target), ChangeKind::Bound, at);
         }
     }
 
@@ -72,7 +72,7 @@ impl Learner {
             && self.in_force
             && self.target > TUNING.memory.excess * fitting
         {
-            self.change_to(fitting, ChangeKind::Memory, at);
+            self.change_to(fitting, ChangeKind::Bound, at);
         }
     }
 }

@@ -98,8 +98,10 @@ impl Learner {
         self.curve = state.curve;
         self.shadow.restore(state.costs, now);
         self.restore_rests(state.rests, now);
-        // A time in the future is from another clock.
-        self.last_change = state.last_change.filter(|change| change.is_valid() && change.at <= now);
+        // A time in the future is from another clock. A target that other bounds moved is another
+        // one than the stored change led to.
+        let led_here = |change: &Change| change.at <= now && self.target == state.target;
+        self.last_change = state.last_change.filter(|change| change.is_valid() && led_here(change));
         if state.settled && !state.reverted {
             self.phase = Phase::Settled;
         }

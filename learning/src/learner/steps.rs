@@ -72,17 +72,19 @@ impl Learner {
     /// Restores the last good target at once if a raise overloads the pods or breaks the objective.
     /// An overload after that lowers the restored target as well, unless it was settled before.
     pub(super) fn restore_after_breach(&mut self, at: Duration) {
-        let Some(change) = self.last_change else { return };
-        let passed = at.saturating_sub(change.at);
+        let passed = self.last_change.map_or(Duration::MAX, |change| at.saturating_sub(change.at));
         let overloaded = self.overloaded >= TUNING.steps.most_overloaded;
-        if self.phase == Phase::Reverted && overloaded && passed >= TUNING.evidence.recovery {
-            self.phase = Phase::Exploring;
+        if self.phase == Phase::Reverted {
+            match () {
+                () if passed < TUNING.evidence.recovery => {
+                    self.overloaded = 0;
+                    return;
+                }
+                () if overloaded => self.phase = Phase::Exploring,
+                () => return,
+            }
         }
-        if passed > TUNING.steps.watched
-            || self.phase == Phase::Reverted && passed >= TUNING.evidence.recovery
-        {
-            return;
-        }
+        let Some(change) = self.last_change.filter(|_| passed <= TUNING.steps.watched) else { return };
         match change.kind {
             ChangeKind::Raise if overloaded || self.breaks_objective() => {
                 self.restore_good(TUNING.steps.severe, at)
@@ -122,9 +124,10 @@ impl Learner {
         self.discard_trial(at);
     }
 
-    /// Returns towards the user's target if the learned one was worse for an hour. Costs alone
-    /// raise it to the largest good target at most: the shadow divides a concurrency that these
-    /// pods keep low, so a target that overloads them looks cheap.
+    /// Returns to the largest good target if the learned one was worse for an hour than the
+    /// user's; after misses without a good one, to the user's. Costs alone raise it to that at
+    /// most: the shadow divides a concurrency that these pods keep low, so a target that overloads
+    /// them looks cheap.
     pub(super) fn compare_with_user(&mut self, hour: HourResult, at: Duration) {
         let (user, now) = (self.spec.start(), self.target);
         let good = self.bracket.good.map(|good| good.target);
@@ -132,7 +135,7 @@ impl Learner {
             good.filter(|good| hour.costs_more && *good > now).map(|good| good.min(user))
         } else {
             let misses_more = hour.misses_more && now > user && self.spec.objective.is_some();
-            misses_more.then(|| good.filter(|good| *good < now).map_or(user, |good| good.max(user)))
+            misses_more.then(|| good.filter(|good| *good < now).unwrap_or(user))
         };
         let Some(target) = target else { return };
         let may_fit = self.memory.possible_target().is_none_or(|fitting| target <= fitting);

@@ -21,7 +21,7 @@ pub(super) struct Workload {
     service: f64,
     /// Factor on the time of every request, whatever its pod's load is.
     pub(super) slowness: f64,
-    pods: usize,
+    pub(super) pods: usize,
     /// Whether a pod refuses requests at once when all servers are busy.
     sheds: bool,
     /// Share of requests that fail at once, whatever the load is.
@@ -353,7 +353,24 @@ fn overload_ends_reverted() {
     assert_eq!(pay_more_for_an_hour(&mut workload).phase, Phase::Reverted);
     workload.run(60);
     assert_eq!(workload.learned().phase, Phase::Reverted);
-    workload.in_force = Some(30.0);
+    // As after a restart with an invalid change.
+    let mut unknown = Workload { learner: workload.learner.clone(), ..workload };
+    unknown.learner.last_change = None;
+    for workload in [&mut workload, &mut unknown] {
+        workload.in_force = Some(30.0);
+        workload.run(300);
+        assert_ne!(workload.learned().phase, Phase::Reverted);
+    }
+}
+
+#[test]
+fn lasting_change_of_the_service_time_ends_reverted() {
+    let mut workload = Workload::new(8.0);
+    workload.run(30);
+    workload.learner.bracket.good = Some(good(8.0));
+    assert_eq!(pay_more_for_an_hour(&mut workload).phase, Phase::Reverted);
     workload.run(300);
+    workload.slowness = 3.0;
+    workload.run(900);
     assert_ne!(workload.learned().phase, Phase::Reverted);
 }

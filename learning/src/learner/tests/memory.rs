@@ -49,3 +49,12 @@ fn memory_of_caches_does_not_lower_target() {
     workload.run(120);
     assert_eq!(workload.target(), 5.0, "{}", workload.learned());
 }
+
+#[test]
+fn memory_kill_never_raises_a_recommended_target() {
+    let mut workload = Workload::recommending(10.0);
+    workload.run(30);
+    workload.learner.target = 3.0;
+    workload.learner.out_of_memory(workload.now());
+    assert_eq!(workload.target(), 3.0, "{}", workload.learned());
+}
