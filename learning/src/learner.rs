@@ -3,14 +3,16 @@
 //! The caller gives every second of the pods to [`observe`](Learner::observe), and calls
 //! [`decide`](Learner::decide) with each decision. Steps happen at the end of a block of ten
 //! seconds; the child module `steps` has them, `memory` has the rules about the memory of the pods,
-//! and `state` what outlives a restart.
+//! `release` what a new pod template keeps, and `state` what outlives a restart.
 
 mod change;
 mod failures;
 mod memory;
 mod memory_line;
+mod release;
 mod state;
 mod steps;
+mod suspicion;
 
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ use change::{Change, ChangeKind};
 use failures::Failures;
 use memory_line::MemoryLine;
 pub use state::LearnerState;
+use suspicion::Suspicion;
 
 use autoscaler::learning_report::{FreezeReason, Phase};
 use autoscaler::scaling::decider::DeciderSpec;
@@ -61,6 +64,7 @@ pub struct Learner {
     /// All seconds of the present block.
     latest: Trial,
     bracket: Bracket,
+    suspicion: Option<Suspicion>,
     shadow: Shadow,
     /// Start of the epoch's data.
     began_at: Option<Duration>,
@@ -97,6 +101,7 @@ impl Learner {
             latest: Trial::default(),
             overloaded: 0,
             bracket: Bracket::default(),
+            suspicion: None,
             shadow: Shadow::default(),
             began_at: None,
             block_since: None,
@@ -106,16 +111,6 @@ impl Learner {
             raise_after: Duration::ZERO,
             changes: 0,
             reverts: 0,
-        }
-    }
-
-    /// Begins a new epoch: all evidence of another template is discarded. The target stays until
-    /// there is evidence for another.
-    pub fn begin_epoch(&mut self, epoch: u64) {
-        if epoch != self.epoch {
-            let target = self.target;
-            let last_change = self.feed.last().map(|at| Change::release(target, at));
-            *self = Self { target, feed: self.feed, last_change, ..self.without_evidence(self.spec, epoch) };
         }
     }
 

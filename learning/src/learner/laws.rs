@@ -136,7 +136,7 @@ proptest! {
 }
 
 /// The fields that earlier versions did not store.
-fn later_fields() -> impl Strategy<Value = Option<[(&'static str, serde_json::Value); 5]>> {
+fn later_fields() -> impl Strategy<Value = Option<[(&'static str, serde_json::Value); 6]>> {
     let number = || prop_oneof![3 => 0.0..200.0, 1 => -1e9..1e9, 1 => Just(0.0), 1 => Just(1e300)];
     let numbers = prop::array::uniform12(number());
     let second = || times().prop_map(|time| serde_json::to_value(time).unwrap());
@@ -153,12 +153,15 @@ fn later_fields() -> impl Strategy<Value = Option<[(&'static str, serde_json::Va
         let costs = serde_json::json!({
             "since": at, "learned": n[0], "shadow": n[1], "requests": n[2], "misses": n[3],
         });
+        let former = serde_json::json!({"throughput": n[1], "time": n[2]});
+        let suspicion = serde_json::json!({"target": n[0], "at": at, "cause": {"slow": former}});
         [
             ("guessedAt", serde_json::json!(n[0])),
             ("memory", memory),
             ("lastChange", change),
             ("rests", serde_json::json!({"frozenUntil": until, "raiseAfter": at, "pause": pause})),
             ("costs", costs),
+            ("suspicion", suspicion),
         ]
     });
     prop::option::of(fields)

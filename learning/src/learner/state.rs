@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Learner;
 use super::change::Change;
 use super::memory_line::MemoryLine;
+use super::suspicion::Suspicion;
 use crate::bounds::LearningSpec;
 use crate::bracket::Bracket;
 use crate::curve::LoadCurve;
@@ -46,6 +47,8 @@ pub struct LearnerState {
     rests: Rests,
     #[serde(default)]
     costs: Costs,
+    #[serde(default)]
+    suspicion: Option<Suspicion>,
 }
 
 /// Until when no change is allowed, in Unix time.
@@ -98,6 +101,7 @@ impl Learner {
         self.curve = state.curve;
         self.shadow.restore(state.costs, now);
         self.restore_rests(state.rests, now);
+        self.suspicion = state.suspicion.filter(|suspicion| suspicion.is_valid(now));
         // A time in the future is from another clock. A target that other bounds moved is another
         // one than the stored change led to.
         let led_here = |change: &Change| change.at <= now && self.target == state.target;
@@ -138,6 +142,7 @@ impl Learner {
                 pause: self.pause,
             },
             costs: self.shadow.costs(),
+            suspicion: self.suspicion,
         }
     }
 }

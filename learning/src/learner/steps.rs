@@ -26,6 +26,7 @@ impl Learner {
         {
             return;
         }
+        self.review_suspicion(at);
         if !self.in_force && (assessment.pressure == Pressure::Unknown || self.target != self.spec.start()) {
             return self.review_recommendation(&assessment, at);
         }
@@ -238,6 +239,7 @@ impl Learner {
     fn may_raise_to(&self, assessment: &Assessment, target: f64, at: Duration) -> bool {
         self.fits_memory(target)
             && self.bracket.fresh_bad(at).is_none_or(|bad| self.is_far(target, bad))
+            && self.is_unsuspected(target)
             && self.has_effect(target)
             && target <= TUNING.steps.most_ahead * self.trial.sums.mean_load()
             && self.is_steady()
@@ -287,7 +289,7 @@ impl Learner {
 
     /// Whether a raise gains enough below a bad target, and stays away from it, also in the number
     /// of pods.
-    fn is_far(&self, target: f64, bad: f64) -> bool {
+    pub(super) fn is_far(&self, target: f64, bad: f64) -> bool {
         bad > TUNING.steps.near_bad * self.target
             && target < bad
             && self.trial.load_at(target) <= self.trial.load_at(bad) * TUNING.steps.distance

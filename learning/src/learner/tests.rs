@@ -9,6 +9,7 @@ use crate::{AppSecond, MissBudget};
 mod failed_requests;
 mod memory;
 mod missing_data;
+mod suspicion;
 
 const T0: u64 = 1_600_000_000;
 const SERVERS: f64 = 8.0;

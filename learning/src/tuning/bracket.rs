@@ -5,8 +5,13 @@ use std::time::Duration;
 /// The next target after a bad one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BracketTuning {
-    /// Time after which a raise to a bad target is allowed again. Chosen.
+    /// Time after which a raise to a bad target is allowed again, or after a release to one that
+    /// was bad for the former template. Chosen.
     pub(crate) validity: Duration,
+    /// Factor on the throughput of a pod, and on the speed of a request, by which a release is
+    /// another app, whose targets are tried as those of a new one. The smallest raise of
+    /// `StepTuning::raises`: less room would not be used. Scenario `release-faster`.
+    pub(crate) faster_app: f64,
     /// A bad target this far above another one does not replace it. Chosen.
     pub(crate) narrow: f64,
     /// Least and most of the way from the good target to the bad one, in logarithms, at which the
@@ -30,6 +35,7 @@ pub(crate) struct BracketTuning {
 impl BracketTuning {
     pub(super) const DEFAULT: Self = Self {
         validity: Duration::from_secs(3600),
+        faster_app: 1.12,
         narrow: 1.15,
         least_way: 0.1,
         most_way: 0.9,
