@@ -2,14 +2,14 @@
 //!
 //! It signals when bytes arrive, with which the server starts the timeout of a head. It detects
 //! that the client has left while the server does not read. Its close lingers if the client may be
-//! sending, and is a reset if the server has cut a response whose only end is that of the
-//! connection. After an upgrade `tcp` takes the connection back.
+//! sending. It is a reset if the server drops the connection within a response whose only end is
+//! that of the connection. After an upgrade `tcp` takes the connection back.
 
 pub mod abort;
 mod bytes_ahead;
 mod departure;
 mod lingering;
-mod peer_closed;
+pub mod peer_closed;
 mod signals;
 mod unread_upload;
 
@@ -24,7 +24,6 @@ use self::departure::Departure;
 use self::lingering::Lingering;
 use self::peer_closed::PeerClosed;
 
-pub use self::peer_closed::peer_closed;
 pub(crate) use self::signals::ClientSignals;
 
 /// A connection with its signals.
@@ -37,13 +36,15 @@ pub(crate) struct ClientStream<S: Abort> {
     /// Boxed, as the next one, because most connections never have it.
     departure: Option<Box<Departure>>,
     lingering: Option<Box<Lingering>>,
+    /// The server closes it.
+    is_shut_down: bool,
 }
 
 // === impl ClientStream ===
 
 impl<S: Abort> ClientStream<S> {
     pub(crate) fn new(stream: S, signals: ClientSignals) -> Self {
-        Self { stream, signals, awaits_bytes: false, departure: None, lingering: None }
+        Self { stream, signals, awaits_bytes: false, departure: None, lingering: None, is_shut_down: false }
     }
 
     /// The connection is a tunnel from now on.
@@ -58,9 +59,15 @@ impl<S: Abort> Abort for ClientStream<S> {
     }
 }
 
+impl<S: Abort + PeerClosed> PeerClosed for ClientStream<S> {
+    fn is_peer_closed(&self) -> io::Result<bool> {
+        self.stream.is_peer_closed()
+    }
+}
+
 impl<S: Abort> Drop for ClientStream<S> {
     fn drop(&mut self) {
-        if self.signals.aborts() {
+        if !self.is_shut_down && self.signals.may_read_until_close() {
             self.stream.abort();
         }
     }
@@ -120,6 +127,7 @@ impl<S: AsyncRead + AsyncWrite + Abort + PeerClosed + Unpin> AsyncWrite for Clie
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        this.is_shut_down = true;
         if this.lingering.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         }

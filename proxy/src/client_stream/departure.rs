@@ -60,7 +60,7 @@ impl Departure {
                 if self.ahead.fill(cx, stream) {
                     next = FILL_INTERVAL;
                 }
-                if stream.is_peer_closed() {
+                if !matches!(stream.is_peer_closed(), Ok(false)) {
                     return Poll::Ready(());
                 }
             }

@@ -1,6 +1,7 @@
 //! Detection of closed clients: while a client waits, the proxy watches for its FIN without reading
 //! its bytes. A client that vanishes without a FIN is detected by keepalive.
 
+use std::io;
 use std::pin::pin;
 use std::task::{Context, Waker};
 
@@ -9,9 +10,12 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 /// A connection whose peer may have closed its side.
-pub(crate) trait PeerClosed {
-    /// Whether the peer has closed, whatever it has sent before. Reads nothing.
-    fn is_peer_closed(&self) -> bool;
+pub trait PeerClosed {
+    /// Whether the peer has closed its side, whatever it has sent before. Reads nothing.
+    ///
+    /// # Errors
+    /// The error with which the connection has ended, as by a reset. It is returned once.
+    fn is_peer_closed(&self) -> io::Result<bool>;
 }
 
 /// Waits until the peer has closed its side, whatever it has sent before. Reads nothing.
@@ -24,21 +28,24 @@ pub async fn peer_closed(stream: &TcpStream) {
 }
 
 impl PeerClosed for TcpStream {
-    fn is_peer_closed(&self) -> bool {
-        pin!(peer_closed(self)).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    fn is_peer_closed(&self) -> io::Result<bool> {
+        match self.take_error()? {
+            Some(error) => Err(error),
+            None => Ok(pin!(peer_closed(self)).poll(&mut Context::from_waker(Waker::noop())).is_ready()),
+        }
     }
 }
 
 impl<S: PeerClosed> PeerClosed for ReadAhead<S> {
-    fn is_peer_closed(&self) -> bool {
+    fn is_peer_closed(&self) -> io::Result<bool> {
         self.get_ref().is_peer_closed()
     }
 }
 
 #[cfg(test)]
 impl PeerClosed for tokio::io::DuplexStream {
-    fn is_peer_closed(&self) -> bool {
-        false
+    fn is_peer_closed(&self) -> io::Result<bool> {
+        Ok(false)
     }
 }
 
@@ -66,10 +73,11 @@ mod tests {
             let (mut client, mut stream) = pair().await;
             client.write_all(sent).await.unwrap();
             let closed = tokio::time::timeout(Duration::from_millis(20), peer_closed(&stream)).await;
-            assert!(closed.is_err() && !stream.is_peer_closed(), "{} bytes are not the end", sent.len());
+            let is_closed = stream.is_peer_closed().unwrap();
+            assert!(closed.is_err() && !is_closed, "{} bytes are not the end", sent.len());
             drop(client);
             tokio::time::timeout(DEADLINE, peer_closed(&stream)).await.unwrap();
-            assert!(stream.is_peer_closed());
+            assert!(stream.is_peer_closed().unwrap());
             let mut read = Vec::new();
             stream.read_to_end(&mut read).await.unwrap();
             assert_eq!(read, sent, "nothing was taken");

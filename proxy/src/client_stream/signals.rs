@@ -26,8 +26,6 @@ struct Signals {
     reads_until_close: AtomicBool,
     /// The next response that begins is the last one.
     is_last: AtomicBool,
-    /// The close is a reset.
-    aborts: AtomicBool,
     upload: UnreadUpload,
     /// The response has begun, or is `refusal`.
     has_response: AtomicBool,
@@ -136,12 +134,8 @@ impl ClientSignals {
         self.0.upload_cut.store(false, Ordering::Relaxed);
     }
 
-    /// The response was cut; the close of the connection must not look like its end.
-    pub(crate) fn cut_response(&self) {
-        self.0.aborts.store(self.0.reads_until_close.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-
-    pub(super) fn aborts(&self) -> bool {
-        self.0.aborts.load(Ordering::Relaxed)
+    /// The end of the connection may be the end of the response.
+    pub(super) fn may_read_until_close(&self) -> bool {
+        self.is_in_request() && self.0.reads_until_close.load(Ordering::Relaxed)
     }
 }

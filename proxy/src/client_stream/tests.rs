@@ -13,15 +13,18 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Closable {
     stream: DuplexStream,
     is_closed: Arc<AtomicBool>,
+    is_aborted: Arc<AtomicBool>,
 }
 
 impl Abort for Closable {
-    fn abort(&self) {}
+    fn abort(&self) {
+        self.is_aborted.store(true, Ordering::Relaxed);
+    }
 }
 
 impl PeerClosed for Closable {
-    fn is_peer_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Relaxed)
+    fn is_peer_closed(&self) -> io::Result<bool> {
+        Ok(self.is_closed.load(Ordering::Relaxed))
     }
 }
 
@@ -54,7 +57,7 @@ fn in_request(pipe: usize) -> (DuplexStream, ClientStream<Closable>, Arc<AtomicB
     let (client, stream) = duplex(pipe);
     let (signals, is_closed) = (ClientSignals::default(), Arc::new(AtomicBool::new(false)));
     signals.begin_request(false);
-    let stream = Closable { stream, is_closed: is_closed.clone() };
+    let stream = Closable { stream, is_closed: is_closed.clone(), is_aborted: Arc::default() };
     (client, ClientStream::new(stream, signals), is_closed)
 }
 
@@ -163,4 +166,21 @@ async fn tunnel_does_not_end_with_its_clients_side() {
     assert!(timeout(100 * SECOND, serve_until_error(&mut server)).await.is_err());
     advance(SECOND).await;
     server.read_exact(&mut [0; 9]).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn drop_within_a_response_that_ends_with_the_connection_is_a_reset() {
+    for (reads_until_close, shuts_down, resets) in
+        [(true, false, true), (true, true, false), (false, false, false)]
+    {
+        let (_client, mut server, _) = in_request(16);
+        let is_aborted = server.stream.is_aborted.clone();
+        server.signals.begin_request(reads_until_close);
+        server.write_all(b"half").await.unwrap();
+        if shuts_down {
+            server.shutdown().await.unwrap();
+        }
+        drop(server);
+        assert_eq!(is_aborted.load(Ordering::Relaxed), resets, "{reads_until_close} {shuts_down}");
+    }
 }

@@ -95,10 +95,6 @@ impl Http1Server {
             }
             loop {
                 if let Poll::Ready(served) = connection.as_mut().poll(cx) {
-                    // An error of the response body; the connection is dropped behind this.
-                    if served.as_ref().is_err_and(hyper::Error::is_user) {
-                        signals.cut_response();
-                    }
                     return Poll::Ready(served.map_err(BoxError::from));
                 }
                 if is_refused {
@@ -107,7 +103,6 @@ impl Http1Server {
                 let Err(response) = memory.adjust(signals.unread_bytes()) else { return Poll::Pending };
                 is_refused = signals.refuse(response);
                 if !is_refused {
-                    signals.cut_response();
                     return Poll::Ready(Err(MemoryFull.into()));
                 }
                 // The next poll sends the response. Then the connection closes.

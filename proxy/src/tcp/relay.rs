@@ -16,6 +16,9 @@
 //! counting. Otherwise it would last until the other end closes, which may be never. A buffer
 //! exists only while an end does not take bytes, so an idle connection holds none.
 //!
+//! While the app does not take the client's bytes, or the client has closed its side, nothing reads
+//! from the client. Then a check finds out that it has left.
+//!
 //! Used by both proxies for apps that are not HTTP, and for upgraded connections.
 
 use std::future::poll_fn;
@@ -30,6 +33,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::client_stream::abort::Abort;
+use crate::client_stream::peer_closed::PeerClosed;
 
 /// Largest read, and most that is buffered for an end that does not take bytes.
 const BUFFER: usize = 16 * 1024;
@@ -37,6 +41,8 @@ const BUFFER: usize = 16 * 1024;
 const GREETING_TIME: Duration = Duration::from_secs(1);
 /// Shortest interval between two checks of a connection whose app may send at any moment.
 const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+/// Time between two checks of a client from which nothing is read.
+const DEPARTURE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a connection may be idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +67,13 @@ pub struct TcpRelay<F, G> {
     pub count: F,
     /// After this the connection ends as soon as it does not count.
     pub stop: CancellationToken,
+}
+
+/// Both ends of a relay.
+struct Ends<'a, A: Abort, B: Abort> {
+    client: &'a mut A,
+    app: &'a mut B,
+    must_abort: bool,
 }
 
 /// What was relayed last, and when.
@@ -124,30 +137,30 @@ impl IdleTimeouts {
 
 impl<F: FnMut() -> G, G> TcpRelay<F, G> {
     /// Relays until both ends have closed, one failed, or the connection was idle for too long. A
-    /// reset of one end resets the other.
+    /// reset of one end resets the other. If this future is dropped, as at the end of the process,
+    /// both are reset.
     ///
     /// # Errors
     /// The error of an end; `TimedOut` after `close_after` of idleness.
     pub async fn run<A, B>(mut self, client: &mut A, app: &mut B) -> io::Result<()>
     where
-        A: AsyncRead + AsyncWrite + Abort + Unpin,
+        A: AsyncRead + AsyncWrite + Abort + PeerClosed + Unpin,
         B: AsyncRead + AsyncWrite + Abort + Unpin,
     {
-        let ended = self.relay(client, app).await;
+        let mut ends = Ends { client, app, must_abort: true };
+        let ended = self.relay(ends.client, ends.app).await;
         // An error of the kernel: an end is gone. Others are the proxy's own decisions.
-        if ended.as_ref().is_err_and(|error| error.raw_os_error().is_some()) {
-            client.abort();
-            app.abort();
-        }
+        ends.must_abort = ended.as_ref().is_err_and(|error| error.raw_os_error().is_some() || is_cut(error));
         ended
     }
 
     async fn relay<A, B>(&mut self, client: &mut A, app: &mut B) -> io::Result<()>
     where
-        A: AsyncRead + AsyncWrite + Unpin,
+        A: AsyncRead + AsyncWrite + PeerClosed + Unpin,
         B: AsyncRead + AsyncWrite + Unpin,
     {
         let (mut activity, mut idle_timer) = (Activity::new(Instant::now()), IdleTimer::default());
+        let (mut departure_timer, mut has_left) = (IdleTimer::default(), false);
         let (mut up, mut down) = (Direction::default(), Direction::default());
         let stop = self.stop.clone();
         let mut stop = pin!(stop.cancelled());
@@ -160,7 +173,11 @@ impl<F: FnMut() -> G, G> TcpRelay<F, G> {
             if down_ended && up_ended {
                 return Poll::Ready(Ok(()));
             }
-            if activity.ended(up.has_ended(), down.has_ended()) {
+            let next_check = || (!up.is_reading()).then(|| Instant::now() + DEPARTURE_INTERVAL);
+            while departure_timer.poll(cx, next_check).is_ready() {
+                has_left = client.is_peer_closed()?;
+            }
+            if activity.ended(has_left || up.has_ended(), down.has_ended()) {
                 idle_timer.disarm();
             }
             if activity.moved(up.take_moved(), down.take_moved()) && self.counted.is_none() {
@@ -168,7 +185,10 @@ impl<F: FnMut() -> G, G> TcpRelay<F, G> {
                 idle_timer.disarm();
             }
             stopped = stopped || stop.as_mut().poll(cx).is_ready();
-            self.poll_idle(cx, &activity, &mut idle_timer, stopped)
+            let ended = ready!(self.poll_idle(cx, &activity, &mut idle_timer, stopped));
+            // Bytes of a client that has left are lost, which must not look like its end.
+            let is_cut = has_left && !up.has_ended();
+            Poll::Ready(if is_cut { Err(io::ErrorKind::ConnectionAborted.into()) } else { ended })
         })
         .await
     }
@@ -199,6 +219,17 @@ impl<F: FnMut() -> G, G> TcpRelay<F, G> {
                     return Poll::Ready(Ok(()));
                 }
             }
+        }
+    }
+}
+
+// === impl Ends ===
+
+impl<A: Abort, B: Abort> Drop for Ends<'_, A, B> {
+    fn drop(&mut self) {
+        if self.must_abort {
+            self.client.abort();
+            self.app.abort();
         }
     }
 }
@@ -333,9 +364,19 @@ impl Direction {
         self.state != DirectionState::Open
     }
 
+    /// Whether it waits for bytes of its source.
+    fn is_reading(&self) -> bool {
+        self.state == DirectionState::Open && self.rest.is_empty()
+    }
+
     fn take_moved(&mut self) -> bool {
         std::mem::take(&mut self.moved)
     }
+}
+
+/// Whether bytes of a client that has left are lost.
+fn is_cut(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionAborted
 }
 
 // === impl IdleTimer ===

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use autoscaler::contract::TCP_PROBE;
 use proxy::client_stream::abort::Abort;
+use proxy::client_stream::peer_closed::PeerClosed;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -72,5 +73,11 @@ impl AsyncWrite for ProbeFilter {
 impl Abort for ProbeFilter {
     fn abort(&self) {
         self.client.abort();
+    }
+}
+
+impl PeerClosed for ProbeFilter {
+    fn is_peer_closed(&self) -> io::Result<bool> {
+        self.client.is_peer_closed()
     }
 }

@@ -23,6 +23,7 @@ use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 use proxy::client_stream::abort::Abort;
+use proxy::client_stream::peer_closed::PeerClosed;
 use proxy::listener::{AcceptedConnection, ConnectionAddresses};
 use proxy::memory::estimates::CONNECTION_BYTES;
 use proxy::server::{self, ServerOptions};
@@ -196,7 +197,7 @@ impl TcpProxyParts {
 
     async fn relay(
         &self,
-        mut client: impl AsyncRead + AsyncWrite + Abort + Unpin,
+        mut client: impl AsyncRead + AsyncWrite + Abort + PeerClosed + Unpin,
         admitted: AdmittedConnection,
         proxied: bool,
     ) {

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -12,6 +13,7 @@ const AFTER_REQUEST: Duration = Duration::from_secs(900);
 /// Small, so that back pressure of an end shows soon.
 const PIPE: usize = 64;
 const TICK: Duration = Duration::from_millis(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Both ends of a running relay.
 struct Relayed {
@@ -235,26 +237,77 @@ async fn connected() -> (TcpStream, TcpStream) {
     (near.unwrap(), far.unwrap().0)
 }
 
+/// A client and an app, and the relay between them. The app's connection takes few bytes.
+async fn relayed(half_closed: Duration) -> (TcpStream, TcpStream, JoinHandle<io::Result<()>>) {
+    let (client, mut near_client) = connected().await;
+    let (app, mut near_app) = connected().await;
+    SockRef::from(&near_app).set_send_buffer_size(4096).unwrap();
+    SockRef::from(&app).set_recv_buffer_size(4096).unwrap();
+    let relay = TcpRelay {
+        idle_timeouts: IdleTimeouts { half_closed, ..IdleTimeouts::close_only(None) },
+        counted: Some(()),
+        count: || (),
+        stop: CancellationToken::new(),
+    };
+    (client, app, tokio::spawn(async move { relay.run(&mut near_client, &mut near_app).await }))
+}
+
+/// Sends until nothing takes more bytes.
+async fn fill(stream: &mut TcpStream) {
+    while timeout(10 * TICK, stream.write(&[0; 16 << 10])).await.is_ok() {}
+}
+
 #[tokio::test]
 async fn reset_of_one_end_resets_the_other() {
     for client_resets in [true, false] {
-        let (client, mut near_client) = connected().await;
-        let (app, mut near_app) = connected().await;
-        let relay = TcpRelay {
-            idle_timeouts: IdleTimeouts::close_only(None),
-            counted: Some(()),
-            count: || (),
-            stop: CancellationToken::new(),
-        };
-        let relayed = tokio::spawn(async move { relay.run(&mut near_client, &mut near_app).await });
+        let (client, app, relay) = relayed(Duration::MAX).await;
         let (mut resets, mut other) = if client_resets { (client, app) } else { (app, client) };
         resets.write_all(b"half").await.unwrap();
         let mut read = [0; 4];
         other.read_exact(&mut read).await.unwrap();
         resets.abort();
         drop(resets);
-        let ended = timeout(Duration::from_secs(20), other.read(&mut read)).await.unwrap();
+        let ended = timeout(DEADLINE, other.read(&mut read)).await.unwrap();
         assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::ConnectionReset, "{client_resets}");
-        relayed.await.unwrap().unwrap_err();
+        relay.await.unwrap().unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn client_resets_while_nothing_reads_from_it() {
+    for has_closed_its_side in [true, false] {
+        let (mut client, mut app, relay) = relayed(Duration::MAX).await;
+        if has_closed_its_side {
+            client.shutdown().await.unwrap();
+            assert_eq!(app.read(&mut [0]).await.unwrap(), 0);
+        } else {
+            fill(&mut client).await;
+        }
+        client.abort();
+        drop(client);
+        timeout(DEADLINE, relay).await.unwrap().unwrap().unwrap_err();
+        app.is_peer_closed().unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn client_closes_while_the_app_does_not_read() {
+    let (mut client, app, relay) = relayed(TICK).await;
+    // More than all buffers behind the client's own connection.
+    client.write_all(&[0; 64 << 10]).await.unwrap();
+    client.shutdown().await.unwrap();
+    timeout(DEADLINE, relay).await.unwrap().unwrap().unwrap_err();
+    assert!(app.is_peer_closed().is_err(), "bytes are lost");
+}
+
+#[tokio::test]
+async fn relay_that_is_dropped_resets_both_ends() {
+    let (mut client, mut app, relay) = relayed(Duration::MAX).await;
+    client.write_all(b"half").await.unwrap();
+    app.read_exact(&mut [0; 4]).await.unwrap();
+    relay.abort();
+    relay.await.unwrap_err();
+    for end in [&client, &app] {
+        end.is_peer_closed().unwrap_err();
     }
 }
