@@ -193,7 +193,8 @@ impl App {
     fn check_app_address(&self, pod: PodAddresses) -> anyhow::Result<()> {
         let (app, own) = (self.args.app_address(), self.addresses()?);
         let is_own = |own: SocketAddr| {
-            let same_ip = app.ip() == own.ip() || app.ip().is_unspecified() || own.ip().is_unspecified();
+            let own_ip = own.ip().to_canonical();
+            let same_ip = app.ip() == own_ip || app.ip().is_unspecified() || own_ip.is_unspecified();
             app.port() == own.port() && same_ip && pod.contain(app.ip())
         };
         anyhow::ensure!(

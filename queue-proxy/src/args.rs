@@ -191,7 +191,7 @@ impl Args {
 
     /// Address of the app.
     pub fn app_address(&self) -> SocketAddr {
-        SocketAddr::new(self.upstream.ip(), self.app_port.unwrap_or(self.upstream.port()))
+        SocketAddr::new(self.upstream.ip().to_canonical(), self.app_port.unwrap_or(self.upstream.port()))
     }
 
     /// Number of worker threads.

@@ -136,6 +136,7 @@ async fn refuses_to_start_in_front_of_itself() {
         ("--listen", address.clone()),
         ("--admin-listen", address.clone()),
         ("--stats-listen", format!("0.0.0.0:{}", free.port())),
+        ("--listen", format!("[::ffff:127.0.0.1]:{}", free.port())),
     ] {
         // The port was free a moment ago, and nothing else is known to take it.
         let any = ["--listen", "--stats-listen", "--admin-listen"].into_iter().filter(|other| *other != flag);

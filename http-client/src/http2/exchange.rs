@@ -90,7 +90,7 @@ impl<B: RequestBody> Exchange<B> {
             RequestUpload::Upload { .. } | RequestUpload::NoBody(_) => None,
         };
         let (head, body) = head.into_parts();
-        let body = Http2Body::new(&head.headers, body, stream, late);
+        let body = Http2Body::new(&head, body, stream, late);
         Ok(Response::from_parts(head, ResponseBody::http2(body)))
     }
 

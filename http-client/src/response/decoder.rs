@@ -7,8 +7,8 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Frame, SizeHint};
 use httparse::Status;
 
-/// Largest number of trailer fields.
-const MAX_TRAILERS: usize = 64;
+/// Largest number of trailer fields, as of headers.
+const MAX_TRAILERS: usize = 100;
 /// Largest trailer section, and largest chunk-size line with its extensions, in bytes.
 const MAX_BYTES: usize = 16 * 1024;
 

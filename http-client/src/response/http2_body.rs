@@ -10,8 +10,9 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use h2::RecvStream;
-use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
+use http::response::Parts;
+use http::{HeaderMap, StatusCode};
 use http_body::{Frame, SizeHint};
 
 use crate::error::BodyError;
@@ -35,15 +36,17 @@ pub(crate) struct Http2Body {
 
 impl Http2Body {
     pub(crate) fn new(
-        headers: &HeaderMap,
+        head: &Parts,
         frames: RecvStream,
         stream: Arc<OpenStream>,
         upload: Option<LateUpload>,
     ) -> Self {
-        let length = || headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
-        let has_ended = frames.is_end_stream();
+        let length = length(&head.headers);
+        // The length of 304 is not its own. h2 takes an empty last frame for a body that is cut.
+        let has_ended =
+            frames.is_end_stream() || (head.status == StatusCode::NOT_MODIFIED && length.is_some());
         // A response to HEAD has a length and no body.
-        let left = if has_ended { Some(0) } else { length() };
+        let left = if has_ended { Some(0) } else { length };
         Self { frames, left, has_ended, _stream: stream, _upload: upload }
     }
 
@@ -83,4 +86,8 @@ impl Http2Body {
         }
         Ok(data)
     }
+}
+
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -61,12 +61,27 @@ fn append(headers: &mut HeaderMap, name: HeaderName, entry: &HeaderValue) {
 
 fn join<'a>(lines: impl Iterator<Item = &'a HeaderValue>, last: &HeaderValue) -> Vec<u8> {
     let mut all = Vec::new();
-    for line in lines.filter(|line| line.to_str().is_ok_and(|line| !line.is_empty())) {
+    for line in lines.filter(|line| line.to_str().is_ok_and(|line| !line.is_empty() && is_closed(line))) {
         all.extend_from_slice(line.as_bytes());
         all.extend_from_slice(b", ");
     }
     all.extend_from_slice(last.as_bytes());
     all
+}
+
+/// Whether each quoted string of a line ends: the next entry would be read as a part of it.
+fn is_closed(line: &str) -> bool {
+    let (mut in_quotes, mut bytes) = (false, line.bytes());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_quotes = !in_quotes,
+            b'\\' if in_quotes => {
+                bytes.next();
+            }
+            _ => {}
+        }
+    }
+    !in_quotes
 }
 
 #[cfg(test)]
@@ -121,5 +136,16 @@ mod tests {
             headers[header::FORWARDED],
             "for=127.0.0.1;host=h;proto=p, for=\"[::1]\", for=\"[fd00::1]\""
         );
+        for (line, all) in [
+            (r#"for="a, b""#, r#"for="a, b", for=10.0.0.1"#),
+            (r#"for="a\"b""#, r#"for="a\"b", for=10.0.0.1"#),
+            // Their quotes would hide the next entry.
+            (r#"for="a"#, "for=10.0.0.1"),
+            (r#"for="a\""#, "for=10.0.0.1"),
+        ] {
+            headers.insert(header::FORWARDED, HeaderValue::from_static(line));
+            add(&mut headers, &peer("10.0.0.1"));
+            assert_eq!(headers[header::FORWARDED], all, "{line}");
+        }
     }
 }

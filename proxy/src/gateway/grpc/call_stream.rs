@@ -4,7 +4,7 @@
 //! there is no place for it, so such a body is cut.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use http::{Version, response};
 use http_body::Frame;
 
@@ -30,7 +30,10 @@ impl CallStream {
         match Call::of_content(&head.headers)? {
             Call::Grpc if head.version == Version::HTTP_2 => Some(Self::Grpc),
             Call::Grpc => None,
-            _ if head.headers.contains_key(CONTENT_LENGTH) => None,
+            // The messages of a coded body cannot be read here.
+            _ if [CONTENT_LENGTH, CONTENT_ENCODING].iter().any(|name| head.headers.contains_key(name)) => {
+                None
+            }
             Call::Web => Some(Self::Web(WebMessages::default())),
             Call::WebText => Some(Self::WebText(WebText::default())),
         }
@@ -130,5 +133,8 @@ mod tests {
         assert!(stream("application/grpc-web-text", Some(9)).is_none());
         assert!(stream("application/grpc", None).is_none(), "over HTTP/1.1");
         assert!(stream("text/plain", None).is_none());
+        let coded = Response::builder().header("content-type", "application/grpc-web");
+        let coded = coded.header("content-encoding", "gzip").body(()).unwrap();
+        assert!(CallStream::of(&coded.into_parts().0).is_none());
     }
 }

@@ -223,6 +223,12 @@ fn authority() -> Vec<Http2Case> {
         case("CONNECT is rejected", "RFC 9113, 8.5")
             .sends([headers(1, &[(":method", "CONNECT"), (":authority", "db:5432")]).ending()])
             .gets(1, problem(501)),
+        case("CONNECT for a websocket is malformed", "RFC 8441, 3: without the setting")
+            .sends([headers(
+                1,
+                &[(":method", "CONNECT"), (":protocol", "websocket"), GET[1], GET[2], (":path", "/chat")],
+            )])
+            .is_malformed(1),
         case("the client's address and protocol are forwarded", "apps rely on it")
             .sends([request(1, "GET", "/", &[("x-forwarded-for", "10.1.2.3"), ("rouse-proxied", "evil")])
                 .ending()])
@@ -540,6 +546,12 @@ fn app() -> Vec<Http2Case> {
         .gets(1, ok()),
         row("204 has no body", "RFC 9110, 15.3.5", vec![headers(1, &[(":status", "204")]).ending()])
             .gets(1, response(204).body("")),
+        row(
+            "304 has no body, whatever its length is, and may end with an empty frame",
+            "RFC 9113, 8.1.1",
+            vec![headers(1, &[(":status", "304"), ("content-length", "500")]), data(1, "").ending()],
+        )
+        .gets(1, response(304).with("content-length: 500").body("")),
         case("a response to HEAD has no body, whatever its length is", "RFC 9113, 8.1.1")
             .sends([request(1, "HEAD", "/", &[]).ending()])
             .app_responds([headers(1, &[(":status", "200"), ("content-length", "500")]).ending()])

@@ -293,6 +293,7 @@ fn informational() -> Vec<Case> {
 fn trailers() -> Vec<Case> {
     let response = "HTTP/1.1 200 OK\r\ntrailer: x-sum\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-sum: 1\r\n\r\n";
     let undeclared = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-sum: 1\r\n\r\n";
+    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n";
     let with_te_trailers = |name, source, response: &str| {
         case(name, source)
             .sends("GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\n\r\n")
@@ -305,11 +306,28 @@ fn trailers() -> Vec<Case> {
         with_te_trailers("trailers that were not announced are dropped", "RFC 9110, 6.5.1", undeclared)
             .gets(ok()),
         row("trailers are dropped for a client without TE: trailers", "RFC 9110, 6.5.1", response, ok()),
+        row(
+            "a hundred trailers end a response",
+            "RFC 9112, 7.1.2",
+            format!("{chunked}{}\r\n", many(100)),
+            ok(),
+        ),
+        row_and_close(
+            "more than a hundred trailers cut a response",
+            "RFC 9112, 7.1.2",
+            format!("{chunked}{}\r\n", many(101)),
+            ok().cut(),
+        )
+        .then_closes(),
     ]
 }
 
+/// Lines of so many fields.
+fn many(count: usize) -> String {
+    (0..count).map(|n| format!("x-{n:03}: {n}\r\n")).collect()
+}
+
 fn sizes() -> Vec<Case> {
-    let many = |count| (0..count).map(|n| format!("x-{n:03}: {n}\r\n")).collect::<String>();
     let long = |length: usize| {
         format!("HTTP/1.1 200 OK\r\nx: {}\r\ncontent-length: 2\r\n\r\nok", "v".repeat(length))
     };

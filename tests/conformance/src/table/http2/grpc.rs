@@ -78,6 +78,7 @@ pub fn web_rows() -> Vec<Case> {
         AppAction::Sends(format!("{head}{:x}\r\n{body}\r\n", body.len()).into_bytes())
     };
     let begins = |body: &str| begins_as(web, body);
+    let coded = begins_as(&format!("{web}\r\ncontent-encoding: gzip"), "hello");
     let trailers = "grpc-status:14\r\ngrpc-message:the app did not complete its response\r\n";
     vec![
         call("a call of gRPC-Web whose app closes the connection has a status", web)
@@ -95,6 +96,10 @@ pub fn web_rows() -> Vec<Case> {
         call("a call of gRPC-Web whose app closes the connection in a message is cut", web)
             .app([begins("\0\0\0\0\x05hi"), AppAction::Closes])
             .gets(response(200).body("\0\0\0\0\x05hi").cut())
+            .then_closes(),
+        call("a call of gRPC-Web with a coded body is cut if the app closes the connection", web)
+            .app([coded, AppAction::Closes])
+            .gets(response(200).body("hello").cut())
             .then_closes(),
         call("a call of gRPC-Web in text ends with a status in text if the app closes the connection", text)
             .app([begins_as(text, "AAAAAAJoaQ=="), AppAction::Closes])
