@@ -42,6 +42,7 @@ mod routing {
     mod limit_of_one;
     mod made_managed;
     mod mode_switch;
+    mod pod_limits;
     mod ports;
     mod selectors;
     mod silent_activator;

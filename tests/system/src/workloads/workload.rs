@@ -63,7 +63,8 @@ pub struct Workload {
     pub servers: Option<u32>,
     /// Further labels of the pods, which the Service selects as well if it is attached.
     pub labels: BTreeMap<String, String>,
-    /// Annotations of the HPA, without the prefix `autoscaling.rouse.dev/`.
+    /// Annotations of the HPA, without the prefix `autoscaling.rouse.dev/`. Those that pods with a
+    /// sidecar may have instead are theirs.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -230,7 +231,7 @@ impl Workload {
         }
     }
 
-    /// The annotation that the HPA and the pods both need.
+    /// The annotation of the pods, or without a sidecar of the HPA.
     fn container_concurrency(&self) -> BTreeMap<String, String> {
         let limit = Some(self.container_concurrency).filter(|limit| *limit > 0);
         let annotation =
@@ -264,9 +265,15 @@ impl Workload {
     }
 
     fn hpa(&self) -> Value {
-        let mut annotations = self.container_concurrency();
         let of_hpa = self.annotations.iter();
-        annotations.extend(of_hpa.map(|(k, v)| (format!("autoscaling.rouse.dev/{k}"), v.clone())));
+        let mut annotations: BTreeMap<String, String> =
+            of_hpa.map(|(k, v)| (format!("autoscaling.rouse.dev/{k}"), v.clone())).collect();
+        match self.sidecar {
+            Sidecar::None => annotations.extend(self.container_concurrency()),
+            Sidecar::Native | Sidecar::AppFirst => {
+                annotations.remove(NO_WAKE);
+            }
+        }
         json!({
             "metadata": {"name": self.name, "annotations": annotations},
             "spec": {
