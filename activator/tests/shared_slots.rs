@@ -86,8 +86,8 @@ async fn activators_together_keep_to_the_limit_of_each_queue_proxy() {
     group.close_gates();
     let requests: Vec<_> =
         group.members.iter().flat_map(|member| (0..6).map(|_| member.harness.get("/"))).collect();
-    let held = || group.members.iter().map(|member| member.harness.held()).sum::<i64>();
-    eventually("all slots are used", || async { held() == 12 }).await;
+    let running = || group.pods.iter().map(FakePod::running).sum::<usize>();
+    eventually("all slots are used", || async { running() == 6 }).await;
     group.release(20);
     await_all_responses(requests).await;
     assert_eq!(most(&group), [2, 4]);

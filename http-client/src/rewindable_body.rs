@@ -31,7 +31,8 @@ pub struct RewindableBody<B> {
 #[derive(Debug, Default)]
 struct KeptFrames {
     data: Bytes,
-    trailers: Option<HeaderMap>,
+    /// Boxed, because few bodies have any, and each connection has the space.
+    trailers: Option<Box<HeaderMap>>,
 }
 
 /// What is read next.
@@ -122,7 +123,7 @@ impl<B: RequestBody> Body for RewindableBody<B> {
                 }
                 NextFrame::KeptTrailers => {
                     if let Some(trailers) = this.kept.as_ref().and_then(|kept| kept.trailers.clone()) {
-                        return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+                        return Poll::Ready(Some(Ok(Frame::trailers(*trailers))));
                     }
                 }
                 NextFrame::Error(error) => return Poll::Ready(Some(Err(error))),
@@ -171,7 +172,7 @@ impl KeptFrames {
     /// False if the frame does not fit.
     fn add(&mut self, frame: &Frame<Bytes>) -> bool {
         if let Some(trailers) = frame.trailers_ref() {
-            self.trailers = Some(trailers.clone());
+            self.trailers = Some(Box::new(trailers.clone()));
         }
         match frame.data_ref() {
             Some(data) if self.data.is_empty() => self.data = data.clone(),

@@ -124,7 +124,7 @@ async fn waits_a_minute_before_it_scales_a_workload_again() {
 async fn retries_after_api_server_outage() {
     let fixture = Fixture::start(0);
     fixture.api.set_outage(Some(Outage::Hanging));
-    fixture.at(60).await;
+    fixture.at(67).await;
     assert!(fixture.count("failed") > 0.0);
     fixture.api.set_outage(None);
     assert_eq!(fixture.at(90).await.size(), 1);
