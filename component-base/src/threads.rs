@@ -4,7 +4,7 @@
 //! connections, and no queue, lock or wake-up between threads on the way of their bytes.
 
 use std::io;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::CancellationToken;
@@ -14,8 +14,16 @@ use tokio_util::sync::CancellationToken;
 /// # Errors
 /// When the system has no more threads or descriptors.
 pub fn start_thread(name: &str, end: CancellationToken) -> io::Result<Handle> {
+    start_joinable_thread(name, end).map(|(runtime, _)| runtime)
+}
+
+/// As [`start_thread`]. All tasks of the runtime are dropped when the thread is joined.
+///
+/// # Errors
+/// See [`start_thread`].
+pub fn start_joinable_thread(name: &str, end: CancellationToken) -> io::Result<(Handle, JoinHandle<()>)> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
-    thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(end.cancelled_owned()))?;
-    Ok(handle)
+    let run = move || runtime.block_on(end.cancelled_owned());
+    Ok((handle, thread::Builder::new().name(name.to_owned()).spawn(run)?))
 }

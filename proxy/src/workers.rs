@@ -10,18 +10,19 @@
 //! round-robin: they live long, and the kernel would not spread a few of them evenly.
 //!
 //! The proxies drain their requests themselves; dropping the last clone of [`Workers`] aborts what
-//! still runs.
+//! still runs, and waits until that is done: the end of the process would close connections as if
+//! their messages were complete.
 
 use std::future::Future;
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
-use component_base::threads::start_thread;
+use component_base::threads::start_joinable_thread;
 use tokio::runtime::Handle;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use crate::listener::AcceptedConnection;
 
@@ -36,12 +37,13 @@ pub struct Workers<T>(Arc<Shared<T>>);
 struct Shared<T> {
     workers: Vec<Worker<T>>,
     dispatched: AtomicUsize,
-    _end: DropGuard,
+    end: CancellationToken,
 }
 
 #[derive(Debug)]
 struct Worker<T> {
     runtime: Handle,
+    thread: JoinHandle<()>,
     state: Arc<T>,
 }
 
@@ -61,10 +63,12 @@ impl<T: Send + Sync + 'static> Workers<T> {
     /// When the system has no more threads or descriptors.
     pub fn start(states: impl IntoIterator<Item = T>) -> io::Result<Self> {
         let end = CancellationToken::new();
-        let start =
-            |state| Ok(Worker { runtime: start_thread("worker", end.clone())?, state: Arc::new(state) });
+        let start = |state| {
+            let (runtime, thread) = start_joinable_thread("worker", end.clone())?;
+            Ok(Worker { runtime, thread, state: Arc::new(state) })
+        };
         let workers = states.into_iter().map(start).collect::<io::Result<_>>()?;
-        Ok(Self(Arc::new(Shared { workers, dispatched: AtomicUsize::new(0), _end: end.drop_guard() })))
+        Ok(Self(Arc::new(Shared { workers, dispatched: AtomicUsize::new(0), end })))
     }
 
     /// Runs `handle` with the connection and the worker's state on the next worker.
@@ -77,7 +81,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
     {
         let Shared { workers, dispatched, .. } = &*self.0;
         let turn = dispatched.fetch_add(1, Ordering::Relaxed).checked_rem(workers.len());
-        let Some(Worker { runtime, state }) = turn.and_then(|turn| workers.get(turn)) else { return };
+        let Some(Worker { runtime, state, .. }) = turn.and_then(|turn| workers.get(turn)) else { return };
         let state = state.clone();
         match accepted.detach() {
             Ok(detached) => drop(runtime.spawn(async move {
@@ -94,6 +98,21 @@ impl<T: Send + Sync + 'static> Workers<T> {
 impl<T> Clone for Workers<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
+    }
+}
+
+// === impl Shared ===
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        self.end.cancel();
+        for Worker { thread, .. } in self.workers.drain(..) {
+            // A worker cannot wait for itself.
+            if thread.thread().id() != thread::current().id() {
+                // A panic of the thread was reported.
+                let _ = thread.join();
+            }
+        }
     }
 }
 
