@@ -3,9 +3,14 @@
 //! Filled by the watch of PodAutoscalers and by their reconciler, read by the search for orphans.
 //! Needed for kinds that are not watched: an orphaned Deployment or StatefulSet is found by its own
 //! managed fields.
+//!
+//! And the HPAs that get no PodAutoscaler, because the API server refuses it. Others may wait long
+//! for theirs: thousands are created at the rate limit.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
 
+use autoscaler::Key;
 use autoscaler::api::ScaleTargetRef;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -20,6 +25,8 @@ pub(crate) type Target = (String, ScaleTargetRef);
 #[derive(Debug, Default)]
 pub struct AbandonedTargets {
     workloads_at_zero: Mutex<HashSet<Target>>,
+    /// HPAs whose PodAutoscaler could not be created, and since when. Bounded by the HPAs.
+    refused: Mutex<HashMap<Key, Instant>>,
     pub(crate) more: Notify,
 }
 
@@ -38,6 +45,29 @@ impl AbandonedTargets {
 
     pub(crate) fn forget(&self, target: &Target) {
         self.lock().remove(target);
+    }
+
+    /// An attempt to create the PodAutoscaler of an HPA has ended, or none is needed.
+    pub(crate) fn attempted(&self, hpa: &Key, is_created: bool, now: Instant) {
+        let mut refused = self.refused.lock();
+        if is_created {
+            refused.remove(hpa);
+        } else {
+            refused.entry(hpa.clone()).or_insert(now);
+        }
+    }
+
+    /// Whether an HPA gets no PodAutoscaler for this time.
+    pub(crate) fn is_refused_for(&self, hpa: &Key, time: Duration, now: Instant) -> bool {
+        let since = self.refused.lock().get(hpa).copied();
+        since.is_some_and(|since| now.saturating_duration_since(since) >= time)
+    }
+
+    /// Drops the HPAs that no longer exist. Returns whether some get no PodAutoscaler.
+    pub(crate) fn prune_refused(&self, exists: impl Fn(&Key) -> bool) -> bool {
+        let mut refused = self.refused.lock();
+        refused.retain(|hpa, _| exists(hpa));
+        !refused.is_empty()
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, HashSet<Target>> {

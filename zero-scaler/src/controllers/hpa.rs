@@ -24,6 +24,7 @@ use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::clock::now;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
 use crate::kubernetes::reasons::Reason;
@@ -98,10 +99,13 @@ async fn apply_pod_autoscaler(
         // Each write has the owner, which an orphaning deletion may be about to remove.
         let is_current = is_owned_by(existing.as_ref(), uid) && !differs(&existing, accepted);
         if is_current || !may_adopt(client, hpa).await? {
+            context.cache.abandoned_targets.attempted(key, true, now());
             return Ok(());
         }
     }
-    apply::<PodAutoscaler>(client, &desired(key, hpa, accepted)).await?;
+    let applied = apply::<PodAutoscaler>(client, &desired(key, hpa, accepted)).await;
+    context.cache.abandoned_targets.attempted(key, applied.is_ok(), now());
+    applied?;
     tracing::info!("PodAutoscaler applied for HPA");
     Ok(())
 }

@@ -9,16 +9,16 @@
 //! acceptable HPA names it. The check uses the current objects, so a deletion without a running
 //! zero-scaler is found as well. Only targets of unwatched kinds have to be recorded.
 //!
-//! An acceptable HPA gets a PodAutoscaler within moments, unless the API server refuses it or does
-//! not serve the kind. Then its target is an orphan too: the Service may have lost its endpoints
-//! with the PodAutoscaler, and an HPA of a target at zero is disabled.
+//! If the API server refuses the PodAutoscaler of an acceptable HPA, or does not serve the kind, its
+//! target is an orphan too: the Service may have lost its endpoints with the former PodAutoscaler,
+//! and an HPA of a target at zero is disabled.
 //!
 //! Finalizers are not used: namespaces with them could not be deleted once Rouse is uninstalled. In
 //! a namespace that is being deleted nothing is scaled.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::ScaleTargetRef;
@@ -43,30 +43,25 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// Delay after the deletion of a PodAutoscaler, which may be about to be created again.
 const DELETION_DELAY: Duration = Duration::from_secs(1);
 
-/// Time in which an HPA gets its PodAutoscaler.
-const ADOPTION_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Targets of HPAs that should get a PodAutoscaler, and since when. Not more than the targets at
-/// zero.
-type AwaitedTargets = HashMap<Target, Instant>;
+/// Time for which the API server may refuse the PodAutoscaler of an HPA.
+const REFUSED_FOR: Duration = Duration::from_secs(10);
 
 /// Scales orphans from zero until it is dropped.
 pub(crate) async fn scale_orphans(context: Arc<Context>) {
-    let mut awaited = AwaitedTargets::new();
     loop {
-        let targets = targets_at_zero(&context.cache);
-        awaited.retain(|target, _| targets.contains(target));
-        for target in targets {
-            match scale_if_orphan(&target, &mut awaited, &context).await {
-                Ok(()) if awaited.contains_key(&target) => {}
-                Ok(()) => context.cache.abandoned_targets.forget(&target),
+        for target in targets_at_zero(&context.cache) {
+            match scale_if_orphan(&target, &context).await {
+                Ok(true) => context.cache.abandoned_targets.forget(&target),
+                Ok(false) => {}
                 Err(error) => {
                     let (namespace, ScaleTargetRef { kind, name, .. }) = &target;
                     tracing::warn!(%namespace, %kind, %name, %error, "could not scale an orphan from 0 to 1, retrying");
                 }
             }
         }
-        let interval = if awaited.is_empty() { CHECK_INTERVAL } else { ADOPTION_TIMEOUT };
+        let has_refused =
+            context.cache.abandoned_targets.prune_refused(|hpa| context.cache.hpa(hpa).is_some());
+        let interval = if has_refused { REFUSED_FOR } else { CHECK_INTERVAL };
         tokio::select! {
             () = tokio::time::sleep(interval) => {}
             () = context.cache.abandoned_targets.more.notified() => tokio::time::sleep(DELETION_DELAY).await,
@@ -88,27 +83,18 @@ fn target(kind: &str, Key { namespace, name }: Key) -> Target {
     (namespace, ScaleTargetRef { api_version: "apps/v1".to_owned(), kind: kind.to_owned(), name })
 }
 
-async fn scale_if_orphan(
-    target: &Target,
-    awaited: &mut AwaitedTargets,
-    context: &Context,
-) -> Result<(), ReconcileError> {
+/// False while an HPA may still get a PodAutoscaler.
+async fn scale_if_orphan(target: &Target, context: &Context) -> Result<bool, ReconcileError> {
     if is_managed(target, context) {
-        awaited.remove(target);
-        return Ok(());
+        return Ok(true);
     }
     let (namespace, ScaleTargetRef { kind, name, .. }) = target;
     let hpas = context.cache.hpas_of_target(namespace, kind, name);
     if hpas.iter().any(|(key, hpa)| is_acceptable(key, hpa, context)) {
-        let since = *awaited.entry(target.clone()).or_insert_with(now);
-        if now().saturating_duration_since(since) < ADOPTION_TIMEOUT {
-            return Ok(());
-        }
+        return Ok(false);
     }
-    let is_scaled = scale_to_one(target, context).await?;
-    awaited.remove(target);
-    if !is_scaled {
-        return Ok(());
+    if !scale_to_one(target, context).await? {
+        return Ok(true);
     }
     context.metrics.scale_writes.with_label_values(&["orphan"]).inc();
     tracing::info!(%namespace, %kind, %name, "scaled an orphan from 0 to 1");
@@ -116,7 +102,7 @@ async fn scale_if_orphan(
         let note = format!("scaled from 0 to 1: {kind} {name:?} is no longer managed by Rouse");
         context.reports.events.normal(hpa.as_ref(), Reason::ScaledFromZero, note);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Whether a PodAutoscaler names the target, or an undecodable PodAutoscaler may do so.
@@ -133,6 +119,7 @@ fn is_managed((namespace, target): &Target, context: &Context) -> bool {
 /// Whether the HPA is about to get a PodAutoscaler.
 fn is_acceptable(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> bool {
     hpa.metadata.deletion_timestamp.is_none()
+        && !context.cache.abandoned_targets.is_refused_for(key, REFUSED_FOR, now())
         && matches!(evaluate(key, hpa, context), HpaAcceptance::Accepted(_))
 }
 
