@@ -143,7 +143,7 @@ impl DueWrites {
         };
         let (key, autoscaler) = (&observed.key, &observed.autoscaler);
         let sidecar = observed.sidecar_mode;
-        let (limit, bypassed) = (observed.limit_of_template(), observed.is_uncounted());
+        let (limit, bypassed) = (observed.pod_limit, observed.is_uncounted());
         let metric = desired::metric(autoscaler, &selection, target, sidecar, limit, bypassed);
         let sks = desired::serverless_service(autoscaler, &selection, &observed.settings, sidecar, plan);
         // Garbage collection deletes an object whose owner is a deleted PodAutoscaler of this name.

@@ -358,7 +358,7 @@ fn mode_before(observed: &ObservedWorkload) -> Option<SksMode> {
 /// The value of the metric that one pod can carry, by the target in force; 0 if the user's is
 /// invalid.
 fn pod_capacity(observed: &ObservedWorkload) -> f64 {
-    let limit = observed.limit();
+    let limit = observed.autoscaler.spec.limit(observed.pod_limit);
     let Ok(given) = observed.autoscaler.spec.target(limit, &observed.settings) else { return 0.0 };
     let learned = learning::target_in_force(observed);
     learned.map_or(given, |learned| given.with_target(learned, limit)).total

@@ -78,6 +78,8 @@ pub(super) struct ObservedWorkload {
     pub(super) decision_received: Option<i64>,
     /// The sidecar in the pod template, if the target's kind is watched.
     pub(super) sidecar: Option<Sidecar>,
+    /// Requests that a pod of the template serves at a time; `None` means no limit.
+    pub(super) pod_limit: Option<u32>,
     /// What a pod of the template takes.
     pub(super) footprint: PodFootprint,
     /// What the target states about its next pods, if its kind is watched.
@@ -162,19 +164,6 @@ impl ObservedWorkload {
         u64::try_from(next.saturating_sub(self.now.as_millisecond())).ok().map(Duration::from_millis)
     }
 
-    /// Requests that one pod serves at a time; 0 means no limit.
-    pub(super) fn limit(&self) -> u32 {
-        self.autoscaler.spec.limit(self.limit_of_template())
-    }
-
-    /// The limit by the pod template alone. Without a valid one, pods of the former template serve.
-    pub(super) fn limit_of_template(&self) -> Option<u32> {
-        match &self.sidecar {
-            None | Some(Sidecar::Invalid) => self.metric.as_ref()?.spec.container_concurrency,
-            Some(sidecar) => sidecar.container_concurrency(),
-        }
-    }
-
     /// Whether the nodes with endpoints should not change with the mode: a load balancer sends
     /// requests to a node until its next health check there, also after the last endpoint has left
     /// the node.
@@ -254,11 +243,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
     };
     let sidecar_mode = evidence.mode(autoscaler.spec.sidecar(&settings));
     settings.apply_sidecar_mode(sidecar_mode);
-    if settings.wake.no_wake.is_empty()
-        && let Some(rules) = sidecar.as_ref().and_then(Sidecar::no_wake)
-    {
-        settings.wake.no_wake = rules.clone();
-    }
+    evidence.apply_rules(&mut settings);
     let ready = ready(&pods_with(sidecar_mode));
     let rival = Rival::of(key, autoscaler, scale.as_ref().ok(), context);
     let mut observed = ObservedWorkload {
@@ -271,6 +256,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         watched,
         decision: None,
         decision_received: None,
+        pod_limit: evidence.limit(context.cache.metric(key).and_then(|it| it.spec.container_concurrency)),
         sidecar,
         footprint: cached.as_ref().map(|cached| cached.footprint).unwrap_or_default(),
         next_pods: cached.as_ref().map(|cached| cached.next_pods.clone()).unwrap_or_default(),

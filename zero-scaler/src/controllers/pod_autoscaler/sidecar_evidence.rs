@@ -1,4 +1,5 @@
-//! SidecarEvidence: whether the requests of a workload go through sidecars.
+//! SidecarEvidence: whether the requests of a workload go through sidecars, and what these limit
+//! and do not count.
 //!
 //! The setting wants it, or leaves it to the pod template (`auto`): pods with the inject label have
 //! a sidecar, others none. In a rollout some pods have one and some have none. Activators reach
@@ -6,7 +7,7 @@
 //! every ready pod has a sidecar, and come back into it as soon as the next pod has none.
 
 use autoscaler::findings::sidecar::Sidecar;
-use autoscaler::settings::SidecarMode;
+use autoscaler::settings::{Settings, SidecarMode};
 
 use crate::pods::endpoints::PodEndpoint;
 use crate::pods::private_ports::sidecar_port;
@@ -40,6 +41,24 @@ impl SidecarEvidence<'_> {
         let without = |pod: &PodEndpoint| sidecar_port(&pod.ports).is_none();
         let waits = self.is_managed && self.ready.iter().any(without);
         if waits || self.template == Some(&Sidecar::Missing) { self.before } else { wanted }
+    }
+
+    /// The limit of a pod by the template. Without a valid one, pods of the former template serve,
+    /// with the limit `before`.
+    pub(super) fn limit(&self, before: Option<u32>) -> Option<u32> {
+        match self.template {
+            None | Some(Sidecar::Invalid) => before,
+            Some(template) => template.container_concurrency(),
+        }
+    }
+
+    /// Applies the template's rules of requests that are not load to a workload without rules.
+    pub(super) fn apply_rules(&self, settings: &mut Settings) {
+        if settings.wake.no_wake.is_empty()
+            && let Some(rules) = self.template.and_then(Sidecar::no_wake)
+        {
+            settings.wake.no_wake = rules.clone();
+        }
     }
 
     /// What the pods are made with, or where no template can be read, what those that run have.
@@ -106,6 +125,24 @@ mod tests {
         ] {
             let evidence = managed(template, before, ready);
             assert_eq!(evidence.mode(Some(wanted)), expected, "{wanted:?} {evidence:?}");
+        }
+    }
+
+    /// A rollout to an invalid template starts no pod.
+    #[test]
+    fn limit_stays_while_the_pod_template_is_invalid() {
+        let (protocol, no_wake) = (Protocol::Http, NoWakeRules::default());
+        let limited =
+            Sidecar::Configured { protocol, container_concurrency: 20, no_wake, port: 8012, conflict: None };
+        for (template, expected) in [
+            (Some(&limited), Some(20)),
+            (Some(&configured()), None),
+            (Some(&Sidecar::Missing), None),
+            (Some(&Sidecar::Invalid), Some(10)),
+            (None, Some(10)),
+        ] {
+            let evidence = managed(template, REQUIRED, &[]);
+            assert_eq!(evidence.limit(Some(10)), expected, "{evidence:?}");
         }
     }
 

@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::activators::path_verification::PathError;
 use crate::cache::cached_target::footprint::PodFootprint;
-use crate::cache::cluster_cache::CollectedMetric;
 use crate::controllers::pod_autoscaler::scale_write::ScaleWriteResult;
 use crate::controllers::pod_autoscaler::{degraded, status};
 use crate::kubernetes::reasons::Reason;
@@ -115,6 +114,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
         decision: Some(decision(1, None)),
         decision_received: Some(NOW * 1000),
         sidecar: None,
+        pod_limit: None,
         footprint: PodFootprint::default(),
         next_pods: Default::default(),
         wake_check: Some(Ok(())),
@@ -405,27 +405,14 @@ fn number_of_activators_without_decision_follows_the_status() {
 
 #[test]
 fn number_of_activators_follows_the_limit_of_the_pod_template() {
-    let activators = |limit, template| {
+    let activators = |limit, pod_limit| {
         let observed = edited(observed(8, &[]), |autoscaler| autoscaler.spec.container_concurrency = limit);
-        decide(&ObservedWorkload { sidecar: Some(template), ..observed }, None).activators
+        decide(&ObservedWorkload { pod_limit, ..observed }, None).activators
     };
     // Of 100 requests each: eight pods, and a burst of 211.
-    assert_eq!(activators(0, configured(Protocol::Http, 500, "")), 43);
-    assert_eq!(activators(120, configured(Protocol::Http, 500, "")), 12, "that of the HPA");
-    assert_eq!(activators(0, configured(Protocol::Http, 1001, "")), 11, "out of bounds");
-    assert_eq!(activators(0, Sidecar::Missing), 11);
-}
-
-/// A rollout with an invalid annotation starts no pod, so those of the former template serve.
-#[test]
-fn limit_stays_while_the_pod_template_is_invalid() {
-    let spec = json!({"service": "web", "selector": "app=web", "containerConcurrency": 500});
-    let spec = serde_json::from_value(spec).unwrap();
-    let metric = Some(Arc::new(CollectedMetric { spec, owner: None }));
-    for (sidecar, expected) in [(Some(Sidecar::Invalid), 500), (None, 500), (Some(Sidecar::Missing), 0)] {
-        let observed = ObservedWorkload { sidecar, metric: metric.clone(), ..observed(8, &[]) };
-        assert_eq!(observed.limit(), expected, "{:?}", observed.sidecar);
-    }
+    assert_eq!(activators(0, Some(500)), 43);
+    assert_eq!(activators(120, Some(500)), 12, "that of the HPA");
+    assert_eq!(activators(0, None), 11);
 }
 
 /// A sidecar with these `no-wake` rules, if any.
