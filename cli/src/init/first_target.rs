@@ -18,7 +18,7 @@ const BOUNDS: (i64, i64) = (5, 500);
 pub(super) struct FirstTarget {
     pub(super) target: i64,
     pub(super) source: String,
-    /// The pods' own limit of concurrent requests.
+    /// The pods' own limit of concurrent requests, for an HPA that has to state it.
     pub(super) limit: Option<i64>,
 }
 

@@ -32,8 +32,10 @@ pub(super) fn plan(objects: &TargetObjects, args: &InitArgs) -> Result<InitPlan,
     let target = &objects.target;
     let template = target.pointer("/spec/template").unwrap_or(&Value::Null);
     let service = service::find(&objects.services, template, args.service.as_deref())?;
-    let first = first_target(template);
+    let mut first = first_target(template);
     let sidecar = args.with_sidecar || has_sidecar(template);
+    // The annotation of pods with a sidecar counts as that of the HPA.
+    first.limit = first.limit.filter(|_| !sidecar);
     let mut changes = Vec::new();
     if sidecar {
         let (change, app_port) = service::through_sidecar(service, template);
