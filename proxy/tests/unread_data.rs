@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
 use std::convert::Infallible;
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -244,4 +244,31 @@ async fn http1_upload_that_is_read_takes_no_memory_in_the_end() {
     let read = within(stream.read(&mut response)).await.unwrap();
     assert!(response[..read].starts_with(b"HTTP/1.1 200"));
     all_returned(&memory, 24).await;
+}
+
+/// h2 had kept a frame that was read, and no update of the window followed.
+#[tokio::test]
+async fn upload_that_was_read_goes_on_when_windows_shrink() {
+    let mut client = client(&Arc::new(Semaphore::new(64))).await;
+    let request = |path| Request::post(format!("http://a{path}")).body(()).unwrap();
+    let (response, mut body) = client.send_request(request("/reads"), false).unwrap();
+    body.send_data(vec![0; 1 << 14].into(), false).unwrap();
+    // It is read by then.
+    assert_eq!(within(upload(&mut client, "/reads", 1)).await.unwrap().status(), 200);
+    let _unread: Vec<_> = (0..20).map(|_| upload(&mut client, "/", UPLOAD)).collect();
+    within(async {
+        // Each new stream has the present window.
+        loop {
+            let (_, mut probe) = client.send_request(request("/"), false).unwrap();
+            probe.reserve_capacity(1 << 20);
+            poll_fn(|cx| probe.poll_capacity(cx)).await.unwrap().unwrap();
+            if probe.capacity() <= 1 << 15 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    body.send_data(vec![0; 1 << 20].into(), true).unwrap();
+    assert_eq!(within(response).await.unwrap().status(), 200);
 }

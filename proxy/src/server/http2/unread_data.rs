@@ -21,9 +21,12 @@ use crate::server::memory_parts::{FREE, MemoryFull, MemoryParts};
 
 /// What is taken at a time.
 const PART: usize = 64 << 10;
-/// Bytes from which on windows are small, and the window then: a frame.
+/// Bytes from which on windows are small.
 const MANY: usize = 1 << 20;
-const SMALL_WINDOW: u32 = 16 << 10;
+/// By what a small window is divided. h2 returns what was read of an upload only when it is half of
+/// what the client may send at that time, so up to a third of the window may be missing for good:
+/// a client whose window shrinks by more than the rest could never send again.
+const SMALL: u32 = 2;
 
 /// The unread data of one connection.
 pub(super) struct UnreadData<'a, G: ConnectionGuard> {
@@ -77,7 +80,7 @@ impl<'a, G: ConnectionGuard> UnreadData<'a, G> {
     pub(super) fn new_window(&self) -> Option<u32> {
         let taken = self.parts.bytes();
         let window = match self.announced == self.window {
-            true if taken > MANY => SMALL_WINDOW.min(self.window),
+            true if taken > MANY => self.window / SMALL,
             false if taken < MANY / 2 => self.window,
             _ => self.announced,
         };
