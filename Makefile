@@ -74,7 +74,9 @@ binaries: binaries-$(HOST) ## Build the binaries
 $(TARGETS:%=binaries-%): binaries-%:
 	@.ci/steps $(if $(filter image,$(DATA_PATH)),data-path-$*+control-$*,control-$*)
 $(TARGETS:%=data-path-%) $(TARGETS:%=control-%): export RUSTFLAGS := -C target-feature=+crt-static
-$(TARGETS:%=data-path-%): data-path-%:
+$(TARGETS:%=data-path-%): RUSTFLAGS += $(if $(DATA_PATH_PROFILE),-C profile-use=$(DATA_PATH_PROFILE))
+# A prerequisite of that make which has it in its environment.
+$(TARGETS:%=data-path-%): data-path-%: $(DATA_PATH_PROFILE)
 	cargo rustc --profile image --locked --target $* --package queue-proxy --bin queue-proxy -- $(INLINE)
 	cargo build --profile image --locked --target $* --package activator --bin activator
 	$(call ship,$*,image,queue-proxy activator)
@@ -84,6 +86,25 @@ $(TARGETS:%=control-%): control-%:
 	  $(if $(filter release,$(DATA_PATH)),--package queue-proxy --bin queue-proxy --package activator --bin activator --package system-tests --bin demo)
 	$(call ship,$*,release,$(CONTROL))
 ship = @mkdir -p $(CARGO_TARGET_DIR)/$1/shipped && ln --force $(3:%=$(CARGO_TARGET_DIR)/$1/$2/%) $(CARGO_TARGET_DIR)/$1/shipped
+
+# Profile-guided optimization of releases, and of what is compared with peers. Binaries with counters carry the load of a short
+# benchmark, HTTP/1.1 and HTTP/2. The profile of this machine serves each architecture.
+PROFILED := $(ROUSE_CACHE)/profile
+PROFILE_DATA := $(PROFILED)/data-path.profdata
+COUNTED := $(PROFILED)/target/$(HOST)/image
+PROFDATA = $(shell rustc --print sysroot)/lib/rustlib/$(HOST)/bin/llvm-profdata
+release bench-proxies: export DATA_PATH_PROFILE := $(PROFILE_DATA)
+$(PROFILE_DATA): RUSTFLAGS := -C target-feature=+crt-static
+$(PROFILE_DATA): COUNTING = RUSTFLAGS='$(RUSTFLAGS) -C profile-generate=$(PROFILED)/counters' cargo
+$(PROFILE_DATA): IMAGE := --profile image --locked --target $(HOST) --target-dir $(PROFILED)/target
+$(PROFILE_DATA): $(shell find autoscaler component-base http-client proxy queue-proxy activator -path '*/src/*.rs') Cargo.lock
+	rustup component add llvm-tools
+	$(COUNTING) rustc $(IMAGE) --package queue-proxy --bin queue-proxy -- $(INLINE)
+	$(COUNTING) build $(IMAGE) --package activator --bin activator
+	rm -rf $(PROFILED)/counters
+	RUSTFLAGS='$(RUSTFLAGS)' cargo run --release --locked --target $(HOST) --package bench-proxies -- \
+	  --queue-proxy $(COUNTED)/queue-proxy --activator $(COUNTED)/activator --quick
+	$(PROFDATA) merge --output $@ $(PROFILED)/counters
 
 # A user's tool, in no image.
 .PHONY: kubectl-rouse $(TARGETS:%=kubectl-rouse-%)

@@ -64,5 +64,6 @@ fn arguments(site: &LaunchSite, workloads: &str) -> anyhow::Result<Vec<OsString>
     let file = site.write("workloads.yaml", workloads)?;
     let [admin, _] = site.spare;
     let workloads = format!("--workloads={}", file.display());
-    Ok(vec![workloads.into(), format!("--admin-port={}", admin.port()).into()])
+    let admin = format!("--admin-port={}", admin.port());
+    Ok(vec![workloads.into(), admin.into(), "--drain-grace=1ms".into()])
 }

@@ -50,5 +50,6 @@ fn arguments(site: &LaunchSite, container_concurrency: u32) -> Vec<OsString> {
         format!("--admin-listen={admin}").into(),
         format!("--upstream={}", site.backend).into(),
         format!("--container-concurrency={container_concurrency}").into(),
+        "--drain-quiet-period=1ms".into(),
     ]
 }

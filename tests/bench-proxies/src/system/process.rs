@@ -19,8 +19,8 @@ use rustix::process::{Pid, Signal};
 use super::clock;
 use super::cpu_time::fields;
 
-/// Time to end after SIGTERM. queue-proxy would drain for longer, but nothing is left to drain.
-const TERMINATION_GRACE: Duration = Duration::from_millis(500);
+/// Time to end after SIGTERM. Nothing is left to drain; a binary with counters writes them.
+const TERMINATION_GRACE: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
 /// Longest wait for a program to run and to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
