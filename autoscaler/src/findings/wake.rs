@@ -201,8 +201,8 @@ impl NextPods {
     }
 
     /// Of a StatefulSet: after zero, its first pods have the newest template, whatever its update
-    /// strategy. A partition does not keep them from it: without a pod, Kubernetes counts the update
-    /// as complete.
+    /// strategy. A partition does not keep them from it: without a pod, Kubernetes counts the
+    /// update as complete.
     pub fn of_stateful_set(set: &StatefulSet) -> Self {
         let policy = set.spec.persistent_volume_claim_retention_policy.as_ref();
         let has_claims = set.spec.volume_claim_templates.iter().flatten().next().is_some();

@@ -21,6 +21,8 @@
 //!
 //! Used by both proxies for apps that are not HTTP, and for upgraded connections.
 
+mod ends;
+
 use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
@@ -32,6 +34,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use self::ends::Ends;
 use crate::client_stream::abort::Abort;
 use crate::client_stream::peer_closed::PeerClosed;
 
@@ -67,13 +70,6 @@ pub struct TcpRelay<F, G> {
     pub count: F,
     /// After this the connection ends as soon as it does not count.
     pub stop: CancellationToken,
-}
-
-/// Both ends of a relay.
-struct Ends<'a, A: Abort, B: Abort> {
-    client: &'a mut A,
-    app: &'a mut B,
-    must_abort: bool,
 }
 
 /// What was relayed last, and when.
@@ -219,17 +215,6 @@ impl<F: FnMut() -> G, G> TcpRelay<F, G> {
                     return Poll::Ready(Ok(()));
                 }
             }
-        }
-    }
-}
-
-// === impl Ends ===
-
-impl<A: Abort, B: Abort> Drop for Ends<'_, A, B> {
-    fn drop(&mut self) {
-        if self.must_abort {
-            self.client.abort();
-            self.app.abort();
         }
     }
 }

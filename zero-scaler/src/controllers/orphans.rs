@@ -9,9 +9,9 @@
 //! acceptable HPA names it. The check uses the current objects, so a deletion without a running
 //! zero-scaler is found as well. Only targets of unwatched kinds have to be recorded.
 //!
-//! If the API server refuses the PodAutoscaler of an acceptable HPA, or does not serve the kind, its
-//! target is an orphan too: the Service may have lost its endpoints with the former PodAutoscaler,
-//! and an HPA of a target at zero is disabled.
+//! If the API server refuses the PodAutoscaler of an acceptable HPA, or does not serve the kind,
+//! its target is an orphan too: the Service may have lost its endpoints with the former
+//! PodAutoscaler, and an HPA of a target at zero is disabled.
 //!
 //! Finalizers are not used: namespaces with them could not be deleted once Rouse is uninstalled. In
 //! a namespace that is being deleted nothing is scaled.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use autoscaler::api::{
-    PodAutoscaler, PortLease, ScaleTargetRef, Scaler, ServerlessService, SksMode, StartFailure, condition,
+    PodAutoscaler, PortLease, Scaler, ServerlessService, SksMode, StartFailure, condition,
 };
 use autoscaler::findings::Problem;
 use autoscaler::findings::hpa::HpaAcceptance;
@@ -21,7 +21,7 @@ use k8s_openapi::Resource;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 
-use super::rival::Rival;
+use super::rival::{Rival, another_target};
 use super::sidecar_evidence::SidecarEvidence;
 use crate::activators::path_probe::ProbedAddress;
 use crate::activators::path_verification::{PathError, PathVerification, VerificationRequest};
@@ -378,23 +378,14 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaSt
     let Some(hpa) = context.cache.hpa(key) else {
         let problem = "no HPA of this name exists to write sizes above 0";
         let problem = Problem::with_usual_fix(Reason::HPANotFound, problem);
-        return Some(if is_of_hpa(autoscaler) {
-            HpaState::Inactive(problem)
-        } else {
-            HpaState::Missing(problem)
-        });
+        let state = if is_of_hpa(autoscaler) { HpaState::Inactive } else { HpaState::Missing };
+        return Some(state(problem));
     };
-    let target = &autoscaler.spec.scale_target_ref;
     Some(match evaluate(key, &hpa, context) {
-        HpaAcceptance::Accepted(accepted)
-            if !is_of_hpa(autoscaler) && !accepted.spec.scale_target_ref.is_same_object(target) =>
-        {
-            let ScaleTargetRef { kind, name, .. } = &accepted.spec.scale_target_ref;
-            let problem =
-                format!("the HPA of this name scales {kind} {name:?}, so none writes sizes above 0");
-            HpaState::Missing(Problem::with_usual_fix(Reason::HPANotFound, problem))
-        }
-        HpaAcceptance::Accepted(accepted) => HpaState::Accepted(accepted.advice),
+        HpaAcceptance::Accepted(accepted) => match another_target(autoscaler, &accepted.spec) {
+            Some(problem) if !is_of_hpa(autoscaler) => HpaState::Missing(problem),
+            _ => HpaState::Accepted(accepted.advice),
+        },
         HpaAcceptance::Rejected(problem) => HpaState::Rejected(problem),
         HpaAcceptance::Foreign => HpaState::Inactive(Problem::with_usual_fix(
             Reason::NoMetric,

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::api::{PodAutoscaler, Scaler, group_of};
+use autoscaler::api::{PodAutoscaler, PodAutoscalerSpec, Scaler, group_of};
 use autoscaler::findings::Problem;
 use autoscaler::findings::hpa::deletion_of;
 use kube::ResourceExt;
@@ -77,4 +77,14 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<Rival
     };
     let (_, hpa) = hpas.into_iter().find(|(_, hpa)| is_rival(hpa))?;
     Some(Rival::Hpa { name: hpa.name_any(), deletion: deletion_of(&hpa) })
+}
+
+/// Whether an HPA of its name, with this spec, scales another target, and so writes no size of it.
+pub(super) fn another_target(autoscaler: &PodAutoscaler, of_hpa: &PodAutoscalerSpec) -> Option<Problem> {
+    let target = &of_hpa.scale_target_ref;
+    let (kind, name) = (&target.kind, &target.name);
+    (!target.is_same_object(&autoscaler.spec.scale_target_ref)).then(|| {
+        let problem = format!("the HPA of this name scales {kind} {name:?}, so none writes sizes above 0");
+        Problem::with_usual_fix(Reason::HPANotFound, problem)
+    })
 }

@@ -56,8 +56,8 @@ pub(super) async fn slices(
 
 /// Writes the private Service in managed mode, and deletes it in attached mode. If the cache does
 /// not have it yet, it is created without force: if a user creates a Service of the same name at
-/// this moment, the write fails, and the next reconcile reports it. One with another primary address
-/// family is replaced, because the API does not change that.
+/// this moment, the write fails, and the next reconcile reports it. One with another primary
+/// address family is replaced, because the API does not change that.
 pub(super) async fn private_service(
     observed: &ObservedService,
     context: &Context,
