@@ -9,19 +9,12 @@ use std::thread::{self, JoinHandle};
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::CancellationToken;
 
-/// Starts a thread with a tokio runtime, which runs until `end`.
+/// Starts a thread with a tokio runtime, which runs until `end`. All tasks of the runtime are
+/// dropped when the thread is joined.
 ///
 /// # Errors
 /// When the system has no more threads or descriptors.
-pub fn start_thread(name: &str, end: CancellationToken) -> io::Result<Handle> {
-    start_joinable_thread(name, end).map(|(runtime, _)| runtime)
-}
-
-/// As [`start_thread`]. All tasks of the runtime are dropped when the thread is joined.
-///
-/// # Errors
-/// See [`start_thread`].
-pub fn start_joinable_thread(name: &str, end: CancellationToken) -> io::Result<(Handle, JoinHandle<()>)> {
+pub fn start_thread(name: &str, end: CancellationToken) -> io::Result<(Handle, JoinHandle<()>)> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
     let run = move || runtime.block_on(end.cancelled_owned());

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
-use component_base::threads::start_joinable_thread;
+use component_base::threads::start_thread;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -64,7 +64,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
     pub fn start(states: impl IntoIterator<Item = T>) -> io::Result<Self> {
         let end = CancellationToken::new();
         let start = |state| {
-            let (runtime, thread) = start_joinable_thread("worker", end.clone())?;
+            let (runtime, thread) = start_thread("worker", end.clone())?;
             Ok(Worker { runtime, thread, state: Arc::new(state) })
         };
         let workers = states.into_iter().map(start).collect::<io::Result<_>>()?;

@@ -325,12 +325,16 @@ impl PodAutoscalerSpec {
         }
     }
 
-    /// Target value and total capacity of one pod with this [limit](Self::limit).
+    /// Target value and total capacity of one pod, with the [limit](Self::limit).
     ///
     /// # Errors
     /// If `spec.target` is not a valid quantity.
-    pub fn target(&self, limit: u32, settings: &Settings) -> Result<MetricTarget, MetricTargetError> {
-        let metric = self.metric_name(settings);
+    pub fn target(
+        &self,
+        limit_of_template: Option<u32>,
+        settings: &Settings,
+    ) -> Result<MetricTarget, MetricTargetError> {
+        let (metric, limit) = (self.metric_name(settings), self.limit(limit_of_template));
         match &self.target {
             Some(given) => MetricTarget::given(given, metric, limit, settings),
             None => Ok(MetricTarget::resolve(metric, limit, settings)),
@@ -383,10 +387,13 @@ mod tests {
         assert_eq!(errors, []);
         assert_eq!((settings.scale.min, settings.scale.max), (0, 9));
         assert_eq!(spec(json!({})).metric_name(&settings), MetricName::RequestsPerSecond);
-        assert_eq!(spec(json!({})).target(0, &settings), Ok(MetricTarget { target: 210.0, total: 300.0 }));
+        assert_eq!(spec(json!({})).target(None, &settings), Ok(MetricTarget { target: 210.0, total: 300.0 }));
         let (settings, _) = spec(json!({})).settings(&AutoscalerConfig::default(), &BTreeMap::new());
-        assert_eq!(spec(json!({})).target(0, &settings), Ok(MetricTarget { target: 70.0, total: 100.0 }));
-        assert_eq!(spec(json!({})).target(10, &settings), Ok(MetricTarget { target: 7.0, total: 10.0 }));
+        assert_eq!(spec(json!({})).target(None, &settings), Ok(MetricTarget { target: 70.0, total: 100.0 }));
+        assert_eq!(
+            spec(json!({})).target(Some(10), &settings),
+            Ok(MetricTarget { target: 7.0, total: 10.0 })
+        );
         assert_eq!((settings.scale.min, settings.scale.max), (0, 0));
     }
 
@@ -398,7 +405,7 @@ mod tests {
         assert_eq!(errors, []);
         assert_eq!((settings.scale.min, settings.scale.max), (4, 50));
         assert_eq!(spec.metric_name(&settings), MetricName::Concurrency);
-        assert_eq!(spec.target(0, &settings), Ok(MetricTarget { target: 7.0, total: 10.0 }));
+        assert_eq!(spec.target(None, &settings), Ok(MetricTarget { target: 7.0, total: 10.0 }));
     }
 
     #[test]

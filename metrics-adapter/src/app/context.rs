@@ -173,7 +173,7 @@ impl Context {
 
     /// Starts the reads of pods, on a thread of their own, and of `metrics.k8s.io`.
     fn collect(&self, end: &CancellationToken, tasks: &mut JoinSet<()>) -> anyhow::Result<()> {
-        let thread = threads::start_thread("collector", end.clone())?;
+        let (thread, _) = threads::start_thread("collector", end.clone())?;
         let datagrams = {
             let _runtime = thread.enter();
             StatDatagrams::bind()

@@ -326,7 +326,7 @@ fn workload(
 ) -> Result<Workload, InvalidWorkload> {
     let spec = &autoscaler.spec;
     let limit = spec.limit(metric.container_concurrency);
-    let target = spec.target(limit, settings)?;
+    let target = spec.target(metric.container_concurrency, settings)?;
     let measure = spec.metric_name(settings);
     let given = spec.target.is_some() || settings.target.capacity.is_some();
     let learning = WorkloadLearning::new(settings, measure, target, limit, given);

@@ -80,7 +80,7 @@ fn takes_target_of_desired_replicas_from_annotations() {
     let (spec, config) = (accepted.spec, AutoscalerConfig::default());
     assert_eq!((spec.metric, spec.target.as_deref()), (Some(MetricName::Concurrency), None));
     let (settings, _) = spec.settings(&config, &accepted.annotations);
-    assert_eq!(spec.target(spec.limit(None), &settings).unwrap().target, 3.5);
+    assert_eq!(spec.target(None, &settings).unwrap().target, 3.5);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn prefers_hpa_fields_over_annotations() {
     assert_eq!(accepted.advice, []);
     let (settings, _) = accepted.spec.settings(&AutoscalerConfig::default(), &accepted.annotations);
     assert_eq!((settings.scale.min, settings.scale.max), (2, 50));
-    assert_eq!(accepted.spec.target(0, &settings).unwrap().target, 70.0);
+    assert_eq!(accepted.spec.target(None, &settings).unwrap().target, 70.0);
     assert_eq!(accepted.spec.metric_name(&settings), MetricName::Concurrency);
 }
 

@@ -358,10 +358,10 @@ fn mode_before(observed: &ObservedWorkload) -> Option<SksMode> {
 /// The value of the metric that one pod can carry, by the target in force; 0 if the user's is
 /// invalid.
 fn pod_capacity(observed: &ObservedWorkload) -> f64 {
-    let limit = observed.autoscaler.spec.limit(observed.pod_limit);
-    let Ok(given) = observed.autoscaler.spec.target(limit, &observed.settings) else { return 0.0 };
+    let spec = &observed.autoscaler.spec;
+    let Ok(given) = spec.target(observed.pod_limit, &observed.settings) else { return 0.0 };
     let learned = learning::target_in_force(observed);
-    learned.map_or(given, |learned| given.with_target(learned, limit)).total
+    learned.map_or(given, |learned| given.with_target(learned, spec.limit(observed.pod_limit))).total
 }
 
 /// Number of pods that must be ready for the workload to be active.

@@ -78,8 +78,7 @@ fn target_problem(observed: &ObservedWorkload, plan: &Plan) -> Option<ConditionC
 
 /// A value by which the metrics-adapter cannot divide. Those of HPAs are rejected with their HPA.
 fn metric_target_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
-    let spec = &observed.autoscaler.spec;
-    let error = spec.target(spec.limit(observed.pod_limit), &observed.settings).err()?;
+    let error = observed.autoscaler.spec.target(observed.pod_limit, &observed.settings).err()?;
     let problem = format!("spec.target is invalid: {error}");
     let problem = Problem::new(Reason::BadTarget, problem, "set it to a quantity above 0, such as \"70\"");
     Some(ConditionContent::no(problem.reason, problem.message()))

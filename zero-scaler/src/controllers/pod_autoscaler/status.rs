@@ -133,7 +133,7 @@ fn target(observed: &ObservedWorkload) -> Option<String> {
         return Some(NO_METRIC.to_owned());
     }
     let metric = spec.metric_name(&observed.settings).as_str();
-    let value = milli_from_f64(spec.target(spec.limit(observed.pod_limit), &observed.settings).ok()?.target)?;
+    let value = milli_from_f64(spec.target(observed.pod_limit, &observed.settings).ok()?.target)?;
     Some(format!("{metric}: {}", format_milli(value)))
 }
 

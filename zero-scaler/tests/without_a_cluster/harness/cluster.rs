@@ -239,8 +239,14 @@ impl Cluster {
         self.api.put(&format!("/apis/apps/v1/namespaces/shop/deployments/{name}"), deployment(1));
     }
 
-    /// Replaces the target by a custom resource whose kind the zero-scaler does not watch.
+    /// Replaces the target by a custom resource. The zero-scaler does not watch its kind.
     pub(crate) fn scale_a_gadget(&self) {
+        self.scale_an_undiscovered_gadget();
+        self.discover_gadgets(&["scale", "status"]);
+    }
+
+    /// The same with a kind that discovery does not have.
+    pub(crate) fn scale_an_undiscovered_gadget(&self) {
         self.api.remove(DEPLOYMENT);
         self.api.put(GADGET, deployment(1));
         self.edit(HPA, |hpa| {

@@ -89,7 +89,6 @@ async fn former_target_of_a_changed_hpa_leaves_zero_within_seconds() {
         let mut scenario = Scenario::new(1);
         if gadget {
             scenario.cluster.scale_a_gadget();
-            scenario.cluster.discover_gadgets(&["scale", "status"]);
         }
         scenario.until_serving().await;
         scenario.until_at_zero().await;

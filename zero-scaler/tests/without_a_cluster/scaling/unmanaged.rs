@@ -69,7 +69,6 @@ async fn scales_up_workload_at_zero_whose_hpa_gets_no_podautoscaler() {
         let mut scenario = Scenario::new(1);
         if gadget {
             scenario.cluster.scale_a_gadget();
-            scenario.cluster.discover_gadgets(&["scale", "status"]);
         }
         scenario.until_serving().await;
         scenario.until_at_zero().await;
@@ -89,7 +88,6 @@ async fn scales_up_workload_at_zero_whose_hpa_gets_no_podautoscaler() {
 async fn scales_up_custom_resource_whose_podautoscaler_is_deleted_before_it_reports_zero() {
     let mut scenario = Scenario::new(1);
     scenario.cluster.scale_a_gadget();
-    scenario.cluster.discover_gadgets(&["scale", "status"]);
     scenario.until_serving().await;
     scenario.decide_idle();
     let is_inactive = |cluster: &Cluster| condition(cluster, AUTOSCALER, "Active").starts_with("\"False\"");

@@ -139,7 +139,7 @@ async fn beside_another_autoscaler_only_zero_is_left_and_reached() {
 #[tokio::test(start_paused = true)]
 async fn custom_resource_goes_to_zero_and_back() {
     let mut scenario = Scenario::new(1);
-    scenario.cluster.scale_a_gadget();
+    scenario.cluster.scale_an_undiscovered_gadget();
     let not_ready = |reason: &'static str, fix: &'static str| {
         move |cluster: &Cluster| {
             let ready = condition(cluster, AUTOSCALER, "Ready");
@@ -164,7 +164,6 @@ async fn target_in_a_version_that_is_not_served_goes_to_zero_and_back() {
         let mut scenario = Scenario::new(1);
         if kind == "Gadget" {
             scenario.cluster.scale_a_gadget();
-            scenario.cluster.discover_gadgets(&["scale", "status"]);
         }
         scenario.cluster.edit(HPA, |hpa| hpa["spec"]["scaleTargetRef"]["apiVersion"] = version.into());
         scenario.full_cycle().await;

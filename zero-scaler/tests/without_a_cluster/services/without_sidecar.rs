@@ -148,7 +148,6 @@ async fn ordinary_service_is_used_once_its_pods_are_labelled_and_it_leads_to_the
 async fn target_of_an_unknown_kind_is_judged_by_its_pods() {
     let mut scenario = plain();
     scenario.cluster.scale_a_gadget();
-    scenario.cluster.discover_gadgets(&["scale", "status"]);
     until_proxied(&mut scenario).await;
     assert_eq!(scenario.cluster.service_endpoints(), [ACTIVATOR]);
     scenario.cluster.set_sidecars(true);
