@@ -2,8 +2,8 @@
 //!
 //! It signals when bytes arrive, with which the server starts the timeout of a head. It detects
 //! that the client has left while the server does not read. Its close lingers if the client may be
-//! sending. It is a reset if the server drops the connection within a response whose only end is
-//! that of the connection. After an upgrade `tcp` takes the connection back.
+//! sending. It is a reset if the server drops the connection within a response that only the end of
+//! the connection ends. After an upgrade `tcp` takes the connection back.
 
 pub mod abort;
 mod bytes_ahead;

@@ -226,7 +226,7 @@ impl Harness {
         self.changes.send(ClusterChange::Pod(pod_key(ip), Some(pod))).await.unwrap();
     }
 
-    /// A pod of the workload is seen whose queue-proxy has this limit; 0 means none.
+    /// A pod of the workload is seen, with this limit of its queue-proxy; 0 means none.
     pub async fn limited_pod_seen(&self, ip: &str, ready: bool, limit: u32) {
         let queue_proxy = QueueProxy { limit: NonZeroU32::new(limit), ..QueueProxy::default() };
         let pod = Pod { injected: true, queue_proxy, ..scheduled_pod("web", ip, ready) };

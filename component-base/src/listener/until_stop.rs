@@ -1,8 +1,8 @@
 //! Accepts connections until a stop, without a loss of those that are complete in the kernel.
 //!
-//! A client whose connection waits to be accepted may have sent its request already. A port that
-//! closes resets it, and on a node that is short of CPU there are many. So the port closes a little
-//! after the stop, when none waits.
+//! The client of a connection that waits to be accepted may have sent its request already. A port
+//! that closes resets the connection, and on a node that is short of CPU there are many. So the
+//! port closes a little after the stop, when none waits.
 
 use std::future::Future;
 use std::pin::pin;

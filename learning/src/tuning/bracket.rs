@@ -9,7 +9,7 @@ pub(crate) struct BracketTuning {
     /// was bad for the former template. Chosen.
     pub(crate) validity: Duration,
     /// Factor on the throughput of a pod, and on the speed of a request, by which a release is
-    /// another app, whose targets are tried as those of a new one. The smallest raise of
+    /// another app: its targets are tried as those of a new one. The smallest raise of
     /// `StepTuning::raises`: less room would not be used. Scenario `release-faster`.
     pub(crate) faster_app: f64,
     /// A bad target this far above another one does not replace it. Chosen.

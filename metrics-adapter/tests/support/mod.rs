@@ -187,7 +187,8 @@ impl Adapter {
     }
 }
 
-/// Asks an API server for which a token is the name of its service account, `NAMESPACE:NAME`.
+/// Reviews tokens by an API server where a token is the name of its service account,
+/// `NAMESPACE:NAME`.
 pub(crate) fn guard_by_names() -> TokenGuard {
     let cluster = FakeApi::default();
     cluster.respond_to_creations("/apis/authentication.k8s.io/v1/tokenreviews", |review| {

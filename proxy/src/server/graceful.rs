@@ -81,7 +81,7 @@ where
         if this.stopped.is_none()
             && let Poll::Ready(stopped) = this.stop.poll(cx)
         {
-            // The connection first: hyper ends one at once from which it has not read, though a
+            // The connection first: hyper ends one that it has not read from at once, though a
             // request may have arrived.
             if let Poll::Ready(served) = this.connection.as_mut().poll(cx) {
                 return Poll::Ready(served);

@@ -25,7 +25,8 @@ pub(crate) type Target = (String, ScaleTargetRef);
 #[derive(Debug, Default)]
 pub struct AbandonedTargets {
     workloads_at_zero: Mutex<HashSet<Target>>,
-    /// HPAs whose PodAutoscaler could not be created, and since when. Bounded by the HPAs.
+    /// HPAs without a PodAutoscaler because the API server refuses it, and since when. Bounded by
+    /// the HPAs.
     refused: Mutex<HashMap<Key, Instant>>,
     pub(crate) more: Notify,
 }
@@ -43,7 +44,7 @@ impl AbandonedTargets {
         self.more.notify_one();
     }
 
-    pub(crate) fn forget(&self, target: &Target) {
+    pub(crate) fn remove(&self, target: &Target) {
         self.lock().remove(target);
     }
 

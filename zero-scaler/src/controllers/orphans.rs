@@ -51,7 +51,7 @@ pub(crate) async fn scale_orphans(context: Arc<Context>) {
     loop {
         for target in targets_at_zero(&context.cache) {
             match scale_if_orphan(&target, &context).await {
-                Ok(true) => context.cache.abandoned_targets.forget(&target),
+                Ok(true) => context.cache.abandoned_targets.remove(&target),
                 Ok(false) => {}
                 Err(error) => {
                     let (namespace, ScaleTargetRef { kind, name, .. }) = &target;

@@ -37,7 +37,7 @@ fn add(queue: &Arc<SlotQueue>, pod: u8) {
     queue.change_pods(|pods| pods.put(&pod.to_string(), endpoint, Instant::now()));
 }
 
-/// A Ready pod whose queue-proxy has this limit; 0 means none.
+/// A Ready pod with this limit of its queue-proxy; 0 means none.
 fn add_limited(queue: &Arc<SlotQueue>, pod: u8, limit: u32) {
     let queue_proxy = QueueProxy { limit: std::num::NonZeroU32::new(limit), ..QueueProxy::default() };
     let endpoint = PodEndpoint { route: PodRoute::QueueProxy(queue_proxy), ..endpoint(pod, true) };

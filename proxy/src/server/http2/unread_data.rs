@@ -25,7 +25,7 @@ const PART: usize = 64 << 10;
 const MANY: usize = 1 << 20;
 /// By what a small window is divided. h2 returns what was read of an upload only when it is half of
 /// what the client may send at that time, so up to a third of the window may be missing for good:
-/// a client whose window shrinks by more than the rest could never send again.
+/// with a window that shrinks by more than the rest, a client could never send again.
 const SMALL: u32 = 2;
 
 /// The unread data of one connection.

@@ -101,7 +101,7 @@ fn forwarded() -> Vec<Case> {
             observed("GET / HTTP/1.1\nforwarded: for=10.1.2.3;proto=https, for=127.0.0.1\nhost: a"),
         ),
         row(
-            "a Forwarded whose quotes would hide the proxy's entry is dropped",
+            "a Forwarded with an open quote, which would hide the proxy's entry, is dropped",
             "RFC 7239, 4; RFC 9110, 5.6.4",
             "Forwarded: for=\"10.1.2.3\r\n",
             observed("GET / HTTP/1.1\nforwarded: for=127.0.0.1\nhost: a"),

@@ -178,7 +178,7 @@ async fn restart(namespace: &TestNamespace) -> Result<()> {
     Ok(())
 }
 
-/// In the time of the results of requests, for the one who reads which step failed requests.
+/// With the clock of the requests' results, which shows the step in which requests failed.
 fn print_step(step: &str) {
     println!("{NAME}: {step} at {:.0}", now_ms());
 }
