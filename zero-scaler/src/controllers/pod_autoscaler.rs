@@ -37,6 +37,7 @@ use crate::activators::path_verification::PathVerification;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
 use crate::pods::start_watch::WatchedPods;
+use crate::scaling::scale_targets::ScaleError;
 use crate::scaling::{overrides, size_conflicts};
 
 /// Delay of the retry after a write that conflicted with another writer's.
@@ -80,8 +81,8 @@ pub async fn reconcile(
         observed.wake_check = Some(wake_check::check(&observed, &context).await);
         plan = decide::decide(&observed, verification.result.as_ref().map(Result::is_ok));
     }
-    watch_pod_start(&observed, &plan, &context);
     let written = apply::scale(&observed, &plan, &context).await;
+    watch_pod_start(&observed, &plan, &written, &context);
     let due = apply::DueWrites::new(&observed, &plan, &written, verification.result.as_ref());
     let limit = context.clients.rate_limit.try_acquire(&key, due.limited_requests());
     if limit.is_ok() {
@@ -121,11 +122,19 @@ fn release_former_target(observed: &observe::ObservedWorkload, context: &Context
     }
 }
 
-/// Watches the pods of a workload that wakes, for failures of their start.
-fn watch_pod_start(observed: &observe::ObservedWorkload, plan: &decide::Plan, context: &Context) {
+/// Watches the pods of a workload that wakes, for failures of their start. A size that is refused
+/// is one too: no pod comes.
+fn watch_pod_start(
+    observed: &observe::ObservedWorkload,
+    plan: &decide::Plan,
+    written: &Result<scale_write::ScaleWriteResult, ScaleError>,
+    context: &Context,
+) {
     let is_waking = plan.activation.phase == ActivePhase::Activating && observed.ready == 0;
     let has_pods = observed.scale.as_ref().is_ok_and(|scale| scale.replicas > 0);
-    match observed.target_selector().filter(|_| is_waking && has_pods) {
+    let refused_size = ready::failed_write(observed, plan, written).map(|problem| problem.message);
+    let is_expected = has_pods || refused_size.is_some();
+    match observed.target_selector().filter(|_| is_waking && is_expected) {
         Some(target) => {
             let selection = observed.pod_selection();
             let reported = observe::reported_failure(observed.serverless_service.as_ref());
@@ -136,7 +145,8 @@ fn watch_pod_start(observed: &observe::ObservedWorkload, plan: &decide::Plan, co
                 selected: selection.and_then(|selection| Selector::parse(&selection.selector).ok()),
                 patience: StartPatience::of_settings(&observed.settings),
                 sidecar: observed.sidecar_mode,
-                refused: context.scaling.scales.refused_pods(&observed.key.namespace, target_ref),
+                refused: refused_size
+                    .or_else(|| context.scaling.scales.refused_pods(&observed.key.namespace, target_ref)),
             };
             context.scaling.starts.watch(&observed.key, pods, reported, observed.now);
         }

@@ -86,7 +86,7 @@ fn metric_target_problem(observed: &ObservedWorkload) -> Option<ConditionContent
 
 /// A failed write stays the problem until it succeeds or is no longer wanted: also while the path
 /// is probed anew before the next attempt.
-fn failed_write(
+pub(super) fn failed_write(
     observed: &ObservedWorkload,
     plan: &Plan,
     written: &Result<ScaleWriteResult, ScaleError>,

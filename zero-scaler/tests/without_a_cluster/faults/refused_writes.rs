@@ -158,6 +158,26 @@ async fn failed_size_leaves_the_status_when_it_is_no_longer_wanted() {
     scenario.until("Serving", |cluster| ready(cluster).contains("Serving")).await;
 }
 
+/// A policy allows no pods at night, say. The response to a held request has the reason from here.
+#[tokio::test(start_paused = true)]
+async fn wake_that_is_refused_is_the_start_failure_until_it_is_allowed() {
+    let mut scenario = Scenario::at_zero().await;
+    let scale = format!("{DEPLOYMENT}/scale");
+    scenario.cluster.api.refuse_writes(&scale, Some(QUOTA));
+    scenario.decide(1, None);
+    scenario.poke();
+    let failure = |cluster: &Cluster, of: &str| {
+        cluster.field(SERVERLESS_SERVICE, &format!("/status/startFailure{of}")).to_string()
+    };
+    scenario.until("the message", |cluster| failure(cluster, "/message").contains(QUOTA)).await;
+    assert!(failure(&scenario.cluster, "/cause").contains("PodsNotCreated"));
+    scenario.until("the end of the patience", |cluster| failure(cluster, "/givenUp").contains("true")).await;
+    assert!(condition(&scenario.cluster, AUTOSCALER, "PodsCanStart").contains(QUOTA));
+    scenario.cluster.api.refuse_writes(&scale, None);
+    scenario.until("a pod", |cluster| cluster.size() == 1).await;
+    scenario.until("no failure", |cluster| failure(cluster, "").contains("null")).await;
+}
+
 /// Each attempt reports another message, and the status that has it is no reason for another.
 #[tokio::test(start_paused = true)]
 async fn refusals_of_which_no_two_are_equal_are_retried_after_their_backoff() {
