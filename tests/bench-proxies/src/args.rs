@@ -25,6 +25,11 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) strict: bool,
 
+    /// Instead of the comparison, measure bodies of 1 MiB, streams of events, a connection for each
+    /// request, and idle websockets.
+    #[arg(long)]
+    pub(crate) exchanges: bool,
+
     /// Instead of the comparison, profile this proxy under saturating load with perf.
     #[arg(long, value_name = "PROXY")]
     pub(crate) profile: Option<String>,

@@ -29,7 +29,7 @@ use rustix::process::{Resource, Rlimit};
 use crate::args::{Args, Versions};
 use crate::modes::comparison::Campaign;
 use crate::modes::http2::Tools;
-use crate::modes::{comparison, held_requests, http2, profile, soak, without_sidecars};
+use crate::modes::{comparison, exchanges, held_requests, http2, profile, soak, without_sidecars};
 use crate::proxies::{Programs, Proxy};
 use crate::traffic::backend;
 
@@ -78,6 +78,10 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let plan = args.plan();
+    if args.exchanges {
+        exchanges::run(&proxies, &directory, &plan)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut missed = 0;
     if args.versions != Versions::Http2 {
         let (proxies, directory, plan) = (proxies.as_slice(), directory.as_path(), plan.clone());
