@@ -79,7 +79,7 @@ fn main() -> Result<ExitCode> {
     }
     let plan = args.plan();
     if args.exchanges {
-        exchanges::run(&proxies, &directory, &plan)?;
+        exchanges::run(&programs.http1_unlimited(), &directory, &plan)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut missed = 0;

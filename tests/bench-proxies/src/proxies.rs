@@ -49,17 +49,23 @@ pub(crate) struct Programs<'a> {
 impl Programs<'_> {
     /// Every proxy for HTTP/1.1, the reference first.
     pub(crate) fn http1(&self) -> Vec<Proxy> {
-        let mut all = vec![nginx::proxy(self.peers), haproxy::proxy(self.peers, Protocol::Http1)];
-        all.extend(self.envoy.map(|path| envoy::proxy(path, Protocol::Http1)));
-        all.extend([queue_proxy::unlimited(self.queue_proxy), queue_proxy::limited(self.queue_proxy)]);
-        all.extend(
-            self.activator.iter().flat_map(|path| [activator::proxy(path), activator::without_sidecar(path)]),
-        );
-        all.extend(self.baselines());
+        let mut all = self.http1_unlimited();
+        all.push(queue_proxy::limited(self.queue_proxy));
+        all.extend(self.activator.map(activator::without_sidecar));
         all.extend(
             self.baseline_queue_proxy
                 .map(|path| queue_proxy::limited(path).into_baseline("queue-proxy-limit-100-baseline")),
         );
+        all
+    }
+
+    /// Those without a limit of requests, in front of a sidecar or an app.
+    pub(crate) fn http1_unlimited(&self) -> Vec<Proxy> {
+        let mut all = vec![nginx::proxy(self.peers), haproxy::proxy(self.peers, Protocol::Http1)];
+        all.extend(self.envoy.map(|path| envoy::proxy(path, Protocol::Http1)));
+        all.push(queue_proxy::unlimited(self.queue_proxy));
+        all.extend(self.activator.map(activator::proxy));
+        all.extend(self.baselines());
         all
     }
 

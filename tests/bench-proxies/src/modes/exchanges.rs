@@ -32,6 +32,9 @@ use crate::proxies::{Proxy, REFERENCE};
 const CLIENTS: usize = 16;
 /// As many as the peers' configurations allow. The memory for each is that of any number.
 const WEBSOCKETS: usize = 2000;
+/// Longest time to a proxy's first response, and the pause between attempts.
+const FIRST_RESPONSE: Duration = Duration::from_secs(10);
+const FIRST_RESPONSE_PAUSE: Duration = Duration::from_millis(20);
 
 /// One measurement.
 #[derive(Clone, Copy)]
@@ -78,6 +81,8 @@ fn measure(
 ) -> Result<()> {
     let mut running = proxy.start(backend, directory)?;
     running.process.wait_for_listening(running.address)?;
+    // Before its first response, a proxy may be without some of its processes.
+    wait_for_response(running.address)?;
     let processes = running.process.family()?;
     let idle = websockets::bytes_for_each(running.address, WEBSOCKETS, || memory::resident(&processes))?;
     results.websockets.entry(proxy.name).or_default().push(idle);
@@ -92,6 +97,15 @@ fn measure(
             cpu: used.total.as_secs_f64() / count as f64,
         };
         results.samples.entry((exchange, proxy.name)).or_default().push(sample);
+    }
+    Ok(())
+}
+
+fn wait_for_response(address: SocketAddr) -> Result<()> {
+    let end = clock::now() + FIRST_RESPONSE;
+    while let Err(error) = Client::new(address, Exchange::Connection).exchange() {
+        ensure!(clock::now() < end, "no response: {error}");
+        thread::sleep(FIRST_RESPONSE_PAUSE);
     }
     Ok(())
 }
