@@ -9,7 +9,7 @@ use crate::findings::reasons::Reason;
 use crate::settings::{SettingReference, reference};
 
 /// Annotations of pods, as docs/reference/pods.md has them.
-const OF_PODS: [&str; 17] = [
+const OF_PODS: [&str; 20] = [
     "app-port",
     "container-concurrency",
     "queue-depth",
@@ -24,6 +24,9 @@ const OF_PODS: [&str; 17] = [
     "tcp-silence",
     "tcp-answer-time",
     "sidecar-cpu-limit",
+    "sidecar-cpu-request",
+    "sidecar-memory-request",
+    "sidecar-memory-limit",
     "sidecar-port",
     "sidecar-admin-port",
     "sidecar-stats-port",

@@ -12,7 +12,8 @@ use crate::sidecar_injection::app_pod::AppPod;
 use crate::sidecar_injection::app_probe::sidecar_action;
 
 /// User of the image.
-const USER: i64 = 65532;
+const IMAGE_USER: i64 = 65532;
+const ROOT: i64 = 0;
 /// As in the policy: tags of releases do not move.
 const PULL_POLICY: &str = "IfNotPresent";
 
@@ -48,7 +49,7 @@ pub(super) fn container(
             ..Probe::default()
         }),
         resources: Some(resources(pod, settings)),
-        security_context: Some(security_context()),
+        security_context: Some(security_context(pod)),
         ..Container::default()
     })
 }
@@ -111,11 +112,18 @@ fn port(name: &str, number: u16) -> ContainerPort {
 }
 
 fn resources(pod: &AppPod<'_>, settings: &SidecarSettings) -> ResourceRequirements {
-    let requests = [("cpu", settings.cpu_request.clone()), ("memory", settings.memory_request.clone())];
+    let annotated =
+        |name| pod.annotation(name).filter(|text| !text.is_empty()).map(|text| Quantity(text.into()));
+    let of = |name, default: &Quantity| annotated(name).unwrap_or_else(|| default.clone());
+    // A LimitRange refuses a pod with a request or a ratio out of its bounds.
+    let requests = [
+        ("cpu", of("sidecar-cpu-request", &settings.cpu_request)),
+        ("memory", of("sidecar-memory-request", &settings.memory_request)),
+    ];
     // Quotas of CPU limits refuse a pod with a container that has none.
-    let cpu_limit = pod.annotation("sidecar-cpu-limit").filter(|limit| !limit.is_empty());
-    let cpu_limit = cpu_limit.map(|limit| ("cpu", Quantity(limit.to_owned())));
-    let limits = cpu_limit.into_iter().chain([("memory", settings.memory_limit.clone())]);
+    let cpu_limit = annotated("sidecar-cpu-limit").map(|limit| ("cpu", limit));
+    let memory_limit = ("memory", of("sidecar-memory-limit", &settings.memory_limit));
+    let limits = cpu_limit.into_iter().chain([memory_limit]);
     ResourceRequirements {
         requests: Some(requests.map(|(name, quantity)| (name.to_owned(), quantity)).into()),
         limits: Some(limits.map(|(name, quantity)| (name.to_owned(), quantity)).collect()),
@@ -123,14 +131,16 @@ fn resources(pod: &AppPod<'_>, settings: &SidecarSettings) -> ResourceRequiremen
     }
 }
 
-/// What the pod security standard `restricted` demands.
-fn security_context() -> SecurityContext {
+/// What the pod security standard `restricted` demands. The user is that of the image, of the pod,
+/// or of the platform: OpenShift assigns each namespace its own, and refuses others.
+fn security_context(pod: &AppPod<'_>) -> SecurityContext {
     let seccomp = SeccompProfile { type_: "RuntimeDefault".to_owned(), ..SeccompProfile::default() };
+    let user_of_pod = pod.spec().security_context.as_ref().and_then(|context| context.run_as_user);
     SecurityContext {
         allow_privilege_escalation: Some(false),
         read_only_root_filesystem: Some(true),
         run_as_non_root: Some(true),
-        run_as_user: Some(USER),
+        run_as_user: (user_of_pod == Some(ROOT)).then_some(IMAGE_USER),
         capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), ..Capabilities::default() }),
         seccomp_profile: Some(seccomp),
         ..SecurityContext::default()
