@@ -57,6 +57,8 @@ type request struct {
 	after     object
 	// rights are the resources that the user may update, as GROUP/RESOURCE/SUBRESOURCE.
 	rights []string
+	// isDeleted is whether the namespace of Rouse is gone, and with it the zero-scaler's right to its Lease.
+	isDeleted bool
 }
 
 // policies returns the ValidatingAdmissionPolicies of a file by the first word of their names.
@@ -170,7 +172,7 @@ func denial(t *testing.T, policy *admissionv1.ValidatingAdmissionPolicy, request
 	versioned := &admission.VersionedAttributes{
 		Attributes: attributes, VersionedKind: kind,
 		VersionedObject: admission.NewLazyObject(after), VersionedOldObject: admission.NewLazyObject(before)}
-	authorizer := rights{request.rights}
+	authorizer := rights{request.rights, request.isDeleted}
 	result := compile(t, policy).Validate(
 		context.Background(), resource, versioned, nil, &corev1.Namespace{}, celconfig.RuntimeCELCostBudget, authorizer)
 	for _, decision := range result.Decisions {
@@ -184,13 +186,24 @@ func denial(t *testing.T, policy *admissionv1.ValidatingAdmissionPolicy, request
 	return ""
 }
 
-// rights authorizes updates of these resources in one namespace, and impersonation of these accounts of Rouse.
-type rights struct{ resources []string }
+// rights authorizes updates of these resources in one namespace, impersonation of these accounts of Rouse, and deletion of these
+// policies. The zero-scaler has the right to its Lease.
+type rights struct {
+	resources []string
+	isDeleted bool
+}
 
 func (r rights) Authorize(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	name := attributes.GetAPIGroup() + "/" + attributes.GetResource() + "/" + attributes.GetSubresource()
 	account := attributes.GetAPIGroup() + "/" + attributes.GetResource() + "/" + attributes.GetName()
 	if attributes.GetVerb() == "impersonate" && attributes.GetNamespace() == "rouse-system" && slices.Contains(r.resources, account) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	if attributes.GetVerb() == "delete" && attributes.GetNamespace() == "" && slices.Contains(r.resources, account) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	if attributes.GetUser().GetName() == zeroScaler && attributes.GetVerb() == "update" && attributes.GetNamespace() == "rouse-system" &&
+		account == "coordination.k8s.io/leases/zero-scaler" && !r.isDeleted {
 		return authorizer.DecisionAllow, "", nil
 	}
 	if attributes.GetVerb() == "update" && attributes.GetNamespace() == "shop" && slices.Contains(r.resources, name) {
@@ -248,6 +261,22 @@ func TestInternalObjectsAreWrittenByTheZeroScalerAlone(t *testing.T) {
 			request{user: tenant, operation: admission.Delete, before: claim},
 			request{user: activator, operation: admission.Update, before: claim, after: forged},
 			request{user: "system:serviceaccount:shop:zero-scaler", operation: admission.Create, after: claim})
+	}
+}
+
+// RBAC alone decides who deletes objects of a deleted installation. What the next installation reads stays as it is.
+func TestLeftInternalObjectsAreDeletedByAdministrators(t *testing.T) {
+	claim := object{"metadata": object{"name": "web"}, "spec": "20000", "ports": []object{{"port": 20000}}}
+	forged := object{"metadata": object{"name": "web"}, "spec": "20001", "ports": []object{{"port": 20001}}}
+	for _, policy := range []string{"internal-objects", "internal-slices"} {
+		mayDelete := []string{"admissionregistration.k8s.io/validatingadmissionpolicies/" + policy + ".autoscaling.rouse.dev"}
+		check(t, policy, true,
+			request{user: tenant, operation: admission.Delete, before: claim, isDeleted: true},
+			request{user: "admin", operation: admission.Delete, before: claim, rights: mayDelete})
+		check(t, policy, false,
+			request{user: tenant, operation: admission.Create, after: claim, isDeleted: true},
+			request{user: tenant, operation: admission.Update, before: claim, after: forged, isDeleted: true},
+			request{user: "admin", operation: admission.Update, before: claim, after: forged, rights: mayDelete})
 	}
 }
 
