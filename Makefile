@@ -538,7 +538,7 @@ crds: ## Write deploy/crds.yaml from the Rust types
 
 .PHONY: chart
 chart: ## Write the chart's templates from deploy/; test-chart compares them
-	cd chart/tests && go run ./generate $(CURDIR)
+	cd chart/tests && go run ./templates/generate $(CURDIR)
 
 # A test that test-unit runs as well, so no further binary is built.
 .PHONY: check-reference

@@ -144,7 +144,7 @@ pub const ACTIVATOR_HEADER: &str = "rouse-activator";
 /// Port of `/metrics`, `/ready` and `/live` of every process except the sidecar.
 pub const ADMIN_PORT: u16 = 9090;
 /// Port of the external metrics API of metrics-adapter.
-pub const API_PORT: u16 = 6443;
+pub const API_PORT: u16 = 10250;
 
 /// Header of a probe. Its value selects the component that responds: [`PROBE_ACTIVATOR`] or
 /// [`PROBE_QUEUE_PROXY`]. Probes never count as traffic.

@@ -137,3 +137,56 @@ func TestNotesStateTheChoiceItsReasonAndTheNextStep(t *testing.T) {
 		})
 	}
 }
+
+// What the platform demands is set for all parts, or for one.
+func TestValuesOfAllPodsCanBeThoseOfOnePart(t *testing.T) {
+	const labels, spec = "spec.template.metadata.labels.", "spec.template.spec."
+	cases := []struct{ key, value, field, want string }{
+		{"nodeSelector", "{pool: a}", spec + "nodeSelector.pool", "a"},
+		{"tolerations", "[{key: a}]", spec + "tolerations.0.key", "a"},
+		{"affinity", "{podAntiAffinity: {key: a}}", spec + "affinity.podAntiAffinity.key", "a"},
+		{"podLabels", "{team: a}", labels + "team", "a"},
+		{"podAnnotations", "{team: a}", "spec.template.metadata.annotations.team", "a"},
+		{"volumes", "[{name: a}]", spec + "volumes.0.name", "a"},
+		{"volumeMounts", "[{name: a, mountPath: /a}]", container + "volumeMounts.0.name", "a"},
+	}
+	parts := map[string]string{"activator": "activator", "metricsAdapter": "metrics-adapter", "zeroScaler": "zero-scaler"}
+	for _, c := range cases {
+		all := install("{" + c.key + ": " + c.value + "}").objects(t)
+		for part, name := range parts {
+			one := install("{" + part + ": {" + c.key + ": " + c.value + "}}").objects(t)
+			for _, other := range parts {
+				if got := field(all["Deployment "+other], strings.Split(c.field, ".")...); got != c.want {
+					t.Errorf("%s of all: %s has %v", c.key, other, got)
+				}
+				if got := field(one["Deployment "+other], strings.Split(c.field, ".")...); (got == c.want) != (other == name) {
+					t.Errorf("%s of %s: %s has %v", c.key, part, other, got)
+				}
+			}
+		}
+	}
+}
+
+// A part's own value comes before that of all.
+func TestPartHasItsValueBesideThatOfAll(t *testing.T) {
+	values := "{nodeSelector: {pool: a}, podLabels: {team: a, tier: a}, env: [{name: A}], serviceAccount: {annotations: {role: a}}," +
+		" activator: {nodeSelector: {pool: b}, podLabels: {team: b}, env: [{name: B}], serviceAccount: {annotations: {role: b}}}}"
+	found := install(values).objects(t)
+	template := field(found["Deployment activator"], "spec", "template")
+	for path, want := range map[string]any{
+		"spec.nodeSelector.pool":       "b",
+		"metadata.labels.team":         "b",
+		"metadata.labels.tier":         "a",
+		"spec.containers.0.env.6.name": "A",
+		"spec.containers.0.env.7.name": "B",
+	} {
+		if got := field(template, strings.Split(path, ".")...); got != want {
+			t.Errorf("%s is %v", path, got)
+		}
+	}
+	for account, want := range map[string]string{"activator": "b", "zero-scaler": "a", "metrics-adapter": "a"} {
+		if got := field(found["ServiceAccount "+account], "metadata", "annotations", "role"); got != want {
+			t.Errorf("%s has %v", account, got)
+		}
+	}
+}

@@ -57,14 +57,12 @@ func (c cluster) capabilities(t *testing.T) *common.Capabilities {
 
 // GetClientFor answers `lookup` from memory.
 func (c cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
-	resources := map[string]string{"APIService": "apiservices", "Deployment": "deployments"}
-	resource, known := resources[kind]
-	if !known {
+	if kind != "APIService" {
 		return nil, false, fmt.Errorf("unexpected lookup of %s %s", apiVersion, kind)
 	}
 	client := fake.NewSimpleDynamicClient(runtime.NewScheme(), c.objects...)
 	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
-	return client.Resource(gvk.GroupVersion().WithResource(resource)), kind == "Deployment", nil
+	return client.Resource(gvk.GroupVersion().WithResource("apiservices")), false, nil
 }
 
 // apiService leads to the Service namespace/name; without one the API server serves the API itself.
@@ -85,13 +83,4 @@ func apiService(name, backend string, annotations ...string) *unstructured.Unstr
 	}
 	object.SetAnnotations(pairs)
 	return object
-}
-
-func activatorWith(replicas int64) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apps/v1",
-		"kind":       "Deployment",
-		"metadata":   map[string]any{"name": "activator", "namespace": "rouse-system"},
-		"spec":       map[string]any{"replicas": replicas},
-	}}
 }

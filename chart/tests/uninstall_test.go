@@ -2,6 +2,7 @@ package chart
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -54,5 +55,20 @@ func TestJobPullsItsImageAsTheZeroScalerDoes(t *testing.T) {
 	}
 	if got := field(pod, "imagePullSecrets", "0", "name"); got != "one" {
 		t.Errorf("secret %v", got)
+	}
+}
+
+// A Job without a node that takes it would stop `helm uninstall`.
+func TestJobIsPlacedAsTheZeroScalerIs(t *testing.T) {
+	release := install("{tolerations: [{key: a}], zeroScaler: {tolerations: [{key: b}], nodeSelector: {pool: system}, podLabels: {team: a}}}")
+	template := field(release.hooks(t)["Job uninstall"], "spec", "template")
+	for path, want := range map[string]any{
+		"spec.tolerations":  []any{map[string]any{"key": "a"}, map[string]any{"key": "b"}},
+		"spec.nodeSelector": map[string]any{"kubernetes.io/os": "linux", "pool": "system"},
+		"metadata.labels":   map[string]any{"app.kubernetes.io/name": "uninstall", "team": "a"},
+	} {
+		if got := field(template, strings.Split(path, ".")...); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is %v", path, got)
+		}
 	}
 }

@@ -37,21 +37,38 @@ var effects = []effect{
 	{"image.registry", "localhost:5000", "Deployment activator", container + "image", "localhost:5000/rouse/activator:v0.1.0"},
 	{"image.tag", "v7", "Deployment zero-scaler", container + "image", "rouse/zero-scaler:v7"},
 	{"image.pullSecrets", "[one, two]", "Deployment metrics-adapter", "spec.template.spec.imagePullSecrets", "[{name: one}, {name: two}]"},
+	{"nodeSelector", "{pool: system}", "Deployment activator", "spec.template.spec.nodeSelector", "{kubernetes.io/os: linux, pool: system}"},
+	{"nodeSelector", "{kubernetes.io/os: null}", "Deployment activator", "spec.template.spec.nodeSelector", "null"},
+	{"tolerations", "[{key: a, operator: Exists}]", "Deployment activator", "spec.template.spec.tolerations", "[{key: a, operator: Exists}]"},
+	{"affinity", "{nodeAffinity: {a: {}}}", "Deployment zero-scaler", "spec.template.spec.affinity", "{nodeAffinity: {a: {}}}"},
+	{"topologySpreadConstraints", "[{topologyKey: rack, maxSkew: 2, whenUnsatisfiable: DoNotSchedule}]", "Deployment activator", "spec.template.spec.topologySpreadConstraints",
+		"[{topologyKey: rack, maxSkew: 2, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [pod-template-hash], labelSelector: {matchLabels: {app.kubernetes.io/name: activator}}}]"},
+	{"topologySpreadConstraints", "[]", "Deployment activator", "spec.template.spec.topologySpreadConstraints", "null"},
+	{"podLabels", "{team: a, app.kubernetes.io/name: b}", "Deployment activator", "spec.template.metadata.labels", "{team: a, app.kubernetes.io/name: activator}"},
+	{"podAnnotations", "{team: a}", "Deployment activator", "spec.template.metadata.annotations", "{team: a, cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes: state}"},
+	{"serviceAccount.annotations", "{role: a}", "ServiceAccount activator", "metadata.annotations", "{role: a}"},
+	{"env", "[{name: A, value: '1'}]", "Deployment activator", container + "env.6", "{name: A, value: '1'}"},
+	{"volumes", "[{name: ca, configMap: {name: ca}}]", "Deployment activator", "spec.template.spec.volumes.0", "{name: ca, configMap: {name: ca}}"},
+	{"volumeMounts", "[{name: ca, mountPath: /ca}]", "Deployment activator", container + "volumeMounts.0", "{name: ca, mountPath: /ca}"},
 	{"config", `{stable-window: "90s"}`, "ConfigMap config-autoscaler", "data.stable-window", "90s"},
 	{"activator.replicas", "3", "HorizontalPodAutoscaler activator", "spec.minReplicas", "3"},
-	{"activator.replicas", "3", "Deployment activator", "spec.replicas", "3"},
 	{"activator.maxReplicas", "2", "HorizontalPodAutoscaler activator", "spec.maxReplicas", "2"},
 	{"activator.fallbackWake", "false", "ClusterRole rouse-activator-fallback-waker", "", "absent"},
 	{"activator.fallbackWake", "false", "ClusterRoleBinding rouse-activator-fallback-waker", "", "absent"},
 	{"activator.waitingPage", `"<p title=\"{{name}}\">\n: é{{script}}"`, "ConfigMap waiting-page", "data", `{waiting-page.html: "<p title=\"{{name}}\">\n: é{{script}}"}`},
 	{"activator.traces.endpoint", "http://c:4318", "Deployment activator", container + "env.6", "{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: 'http://c:4318'}"},
-	{"activator.env", "[{name: A, value: '1'}]", "Deployment activator", container + "env.6", "{name: A, value: '1'}"},
 	{"activator.image.repository", "mirror/activator", "Deployment activator", container + "image", "mirror/activator:v0.1.0"},
 	{"activator.image.tag", "v7", "Deployment activator", container + "image", "rouse/activator:v7"},
 	{"activator.image.digest", digest, "Deployment activator", container + "image", "rouse/activator@" + digest},
 	{"activator.resources.requests.cpu", "1", "Deployment activator", container + "resources.requests", "{cpu: 1, memory: 768Mi}"},
 	{"activator.resources.requests.memory", "2Gi", "Deployment activator", container + "resources.requests", "{cpu: 100m, memory: 2Gi}"},
 	{"activator.resources.limits.memory", "2Gi", "Deployment activator", container + "resources.limits", "{memory: 2Gi}"},
+	{"metricsAdapter.securePort", "6443", "Deployment metrics-adapter", container + "args", "[--api-port=6443]"},
+	{"metricsAdapter.securePort", "6443", "Deployment metrics-adapter", container + "ports.0", "{name: api, containerPort: 6443}"},
+	{"metricsAdapter.securePort", "6443", "NetworkPolicy metrics-adapter", "spec.ingress.0.ports.0", "{protocol: TCP, port: 6443}"},
+	{"metricsAdapter.hostNetwork", "true, securePort: 10260", "Deployment metrics-adapter", "spec.template.spec.hostNetwork", "true"},
+	{"metricsAdapter.hostNetwork", "true, securePort: 10260", "Deployment metrics-adapter", "spec.template.spec.dnsPolicy", "ClusterFirstWithHostNet"},
+	{"metricsAdapter.hostNetwork", "true, securePort: 10260", "Namespace rouse-system", "metadata.labels", "{app.kubernetes.io/part-of: rouse, pod-security.kubernetes.io/enforce: privileged}"},
 	{"metricsAdapter.replicas", "1", "Deployment metrics-adapter", "spec.replicas", "1"},
 	{"metricsAdapter.replicas", "1", "PodDisruptionBudget metrics-adapter", "", "absent"},
 	{"metricsAdapter.image.repository", "mirror/adapter", "Deployment metrics-adapter", container + "image", "mirror/adapter:v0.1.0"},
@@ -120,7 +137,7 @@ func parsed(t *testing.T, text string) any {
 func TestEveryValueIsInTheTableAndTheSchema(t *testing.T) {
 	schema := readSchema(t)
 	for _, path := range leaves(readValues(t), "") {
-		if !slices.ContainsFunc(effects, func(e effect) bool { return e.path == path }) {
+		if !slices.ContainsFunc(effects, func(e effect) bool { return strings.HasPrefix(path+".", e.path+".") }) {
 			t.Errorf("%s is in no row of the table", path)
 		}
 		if !schema.has(strings.Split(path, ".")) {
@@ -186,9 +203,9 @@ func (s valuesSchema) hasBelow(part valuesSchema, path []string) bool {
 	if inner, named := part.Properties[path[0]]; named {
 		return s.hasBelow(inner, path[1:])
 	}
-	// A map of any keys, such as quantities.
+	// A map of any keys, such as quantities. Keys of labels have dots themselves.
 	_, open := part.AdditionalProperties.(map[string]any)
-	return open && len(path) == 1
+	return open
 }
 
 // The schema has the keys of the ConfigMap, and each of them replaces its default.
@@ -227,6 +244,13 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"activator: {replicas: 21}", "activator.maxReplicas (20) is less than activator.replicas (21)"},
 		{"activator: {traces: {endpoint: 'collector:4317'}}", "at '/activator/traces/endpoint'"},
 		{"activator: {env: [{name: A, value: 1}]}", "at '/activator/env/0/value'"},
+		{"tolerations: [{effect: NoStart}]", "at '/tolerations/0/effect'"},
+		{"zeroScaler: {affinity: {podAffinities: {}}}", "at '/zeroScaler/affinity'"},
+		{"topologySpreadConstraints: [{topologyKey: rack, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}]", "at '/topologySpreadConstraints/0'"},
+		{"activator: {topologySpreadConstraints: []}", "at '/activator'"},
+		{"podLabels: {team: 1}", "at '/podLabels/team'"},
+		{"metricsAdapter: {securePort: 443}", "at '/metricsAdapter/securePort'"},
+		{"metricsAdapter: {hostNetwork: true}", "set metricsAdapter.securePort to a port that is free on all nodes"},
 		{"activator: {fallbackWake: 'yes'}", "at '/activator/fallbackWake'"},
 		{"activator: {waitingPage: {}}", "at '/activator/waitingPage'"},
 		{"zeroScaler: {resources: {limits: {memory: 1 GiB}}}", "at '/zeroScaler/resources/limits/memory'"},

@@ -70,7 +70,7 @@ mod tests {
     fn parses_defaults_without_flags() {
         Args::command().debug_assert();
         let args = Args::try_parse_from(["metrics-adapter"]).unwrap();
-        assert_eq!((args.api_port, args.stats_port, args.admin_port), (6443, 8080, 9090));
+        assert_eq!((args.api_port, args.stats_port, args.admin_port), (10250, 8080, 9090));
         assert!(args.sidecar.settings().is_none(), "no webhook without an image");
         assert!(Args::try_parse_from(["metrics-adapter", "--shutdown-delay", "soon"]).is_err());
         for quantity in ["--sidecar-memory-limit=a lot", "--sidecar-cpu-request=-1m"] {

@@ -12,27 +12,25 @@ func severalReplicas(component string) string {
 }
 
 // deployment has the edits of a Deployment with the values of a component.
-func deployment(name, component, replicas string) []edit {
+func deployment(name, component string) []edit {
 	object, values := "Deployment "+name, ".Values."+component
-	return append(images(object, name, component),
-		edit{object, `(  replicas): \d+`, "$1: {{ " + replicas + " }}"},
-		edit{object, `          requests: .*\n          limits: .*`, "          {{- toYaml " + values + ".resources | nindent 10 }}"},
-	)
+	return slices.Concat(pods(object, name, component), additions(object, component), []edit{
+		spread(object, name),
+		image(object, name, component),
+		serviceAccount(name, component),
+		{object, `          requests: .*\n          limits: .*`, "          {{- toYaml " + values + ".resources | nindent 10 }}"},
+	})
 }
 
-// images has the edits of the image of a component, in a pod's template, and of the Secrets to pull it.
-func images(object, name, component string) []edit {
-	return []edit{
-		{object, `(        image): rouse/` + name,
-			`$1: {{ include "rouse.image" (dict "root" . "image" .Values.` + component + `.image) | quote }}`},
-		{object, `      containers:`, `      {{- with .Values.image.pullSecrets }}
-      imagePullSecrets:
-      {{- range . }}
-      - name: {{ . | quote }}
-      {{- end }}
-      {{- end }}
-      containers:`},
-	}
+// fixedReplicas has the replicas of a Deployment that no HPA scales.
+func fixedReplicas(name, component string) edit {
+	return edit{"Deployment " + name, `(  replicas): \d+`, "$1: {{ .Values." + component + ".replicas }}"}
+}
+
+// image has the image of a component, in a pod's template.
+func image(object, name, component string) edit {
+	return edit{object, `(        image): rouse/` + name,
+		`$1: {{ include "rouse.image" (dict "root" . "image" .Values.` + component + `.image) | quote }}`}
 }
 
 func customMetrics(name string) edit {
@@ -55,20 +53,18 @@ func sidecarVariables() edit {
 		"        {{- end }}\n        ports:"}
 }
 
-func activatorVariables() edit {
+func traces() edit {
 	return edit{"Deployment activator", `        ports:`, `        {{- with .Values.activator.traces.endpoint }}
         - name: OTEL_EXPORTER_OTLP_ENDPOINT
           value: {{ . | quote }}
-        {{- end }}
-        {{- with .Values.activator.env }}
-        {{- toYaml . | nindent 8 }}
         {{- end }}
         ports:`}
 }
 
 // uninstall has the edits of the Job that runs before a release is deleted. It is the zero-scaler's program.
 func uninstall() []edit {
-	return images("Job uninstall", "zero-scaler", "zeroScaler")
+	const job, component = "Job uninstall", "zeroScaler"
+	return append(pods(job, "uninstall", component), annotations(job, component), image(job, "zero-scaler", component))
 }
 
 // hookWeights order the objects of the Job before it, in which Helm creates them.

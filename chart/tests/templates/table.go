@@ -27,7 +27,7 @@ const (
 // manifests has every manifest of deploy/; a test compares it with kustomization.yaml and the components.
 var manifests = []manifest{
 	// A release in this namespace needs it before its first object.
-	{path: "namespace.yaml", condition: `ne .Release.Namespace "rouse-system"`},
+	{path: "namespace.yaml", condition: `ne .Release.Namespace "rouse-system"`, edits: podSecurity()},
 	{path: "crds.yaml", each: keepOnUninstall},
 	{path: "config-autoscaler.yaml", each: settings},
 	{
@@ -36,7 +36,8 @@ var manifests = []manifest{
 			"APIService v1beta1.external.metrics.k8s.io": servesExternal,
 			"PodDisruptionBudget metrics-adapter":        severalReplicas("metricsAdapter"),
 		},
-		edits: append(deployment("metrics-adapter", "metricsAdapter", ".Values.metricsAdapter.replicas"),
+		edits: append(append(deployment("metrics-adapter", "metricsAdapter"), aggregatedAPI()...),
+			annotations("Deployment metrics-adapter", "metricsAdapter"), fixedReplicas("metrics-adapter", "metricsAdapter"),
 			customMetrics("metrics-adapter"), sidecarVariables()),
 	},
 	{
@@ -46,7 +47,8 @@ var manifests = []manifest{
 			"ClusterRoleBinding rouse-zero-scaler-dry-run": ".Values.admissionPolicies.enabled",
 			"PodDisruptionBudget zero-scaler":              severalReplicas("zeroScaler"),
 		},
-		edits: append(deployment("zero-scaler", "zeroScaler", ".Values.zeroScaler.replicas"), customMetrics("zero-scaler")),
+		edits: append(deployment("zero-scaler", "zeroScaler"), annotations("Deployment zero-scaler", "zeroScaler"),
+			fixedReplicas("zero-scaler", "zeroScaler"), customMetrics("zero-scaler")),
 	},
 	{
 		path: "activator.yaml",
@@ -55,8 +57,9 @@ var manifests = []manifest{
 			"ClusterRoleBinding rouse-activator-fallback-waker": ".Values.activator.fallbackWake",
 			"PodDisruptionBudget activator":                     severalReplicas("activator"),
 		},
-		edits: append(deployment("activator", "activator", `include "rouse.activatorReplicas" .`),
-			activatorVariables(),
+		edits: append(deployment("activator", "activator"),
+			ownAnnotation("Deployment activator", "activator"),
+			traces(),
 			edit{"HorizontalPodAutoscaler activator", `(  minReplicas): \d+`, `$1: {{ .Values.activator.replicas }}`},
 			edit{"HorizontalPodAutoscaler activator", `(  maxReplicas): \d+`, `$1: {{ .Values.activator.maxReplicas }}`},
 		),
@@ -64,7 +67,7 @@ var manifests = []manifest{
 	{path: "queue-proxy.yaml", condition: `eq (include "rouse.sidecar" .) "policy"`, edits: sidecar()},
 	{path: "roles.yaml"},
 	{path: "policies.yaml", condition: ".Values.admissionPolicies.enabled"},
-	{path: "network-policies.yaml", condition: ".Values.networkPolicies.enabled"},
+	{path: "network-policies.yaml", condition: ".Values.networkPolicies.enabled", edits: aggregatedAPIPolicy()},
 	{path: "priority-class.yaml"},
 	{path: "components/custom-metrics/custom-metrics.yaml", condition: servesCustom},
 	{path: "components/sidecar-webhook/sidecar-webhook.yaml", condition: usesWebhook},

@@ -63,7 +63,7 @@ reasons! {
         "let Rouse serve custom.metrics.k8s.io (docs/howto/custom-metrics.md), or delete this APIService \
          and apply deploy/metrics-adapter.yaml if nothing else needs it";
     APIServiceUnavailable: "APIService", "The API server does not reach the metrics-adapter.",
-        "start the pods of Deployment metrics-adapter, and let the API server connect to their port 6443 \
+        "start the pods of Deployment metrics-adapter, and let the API server connect to their port 10250 \
          (NetworkPolicies, firewalls)";
     InvalidCertificate: "Secret, APIService", "A certificate is absent, not valid yet, or not a certificate.",
         "delete the Secret and restart Deployment metrics-adapter, which then makes a new one; renew that of \

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -22,7 +23,9 @@ use crate::wait;
 /// Namespace of the installation.
 pub const NAMESPACE: &str = autoscaler::contract::SYSTEM_NAMESPACE;
 /// The Deployments of an installation.
-pub const COMPONENTS: [&str; 3] = ["metrics-adapter", "zero-scaler", "activator"];
+pub const COMPONENTS: [&str; 3] = ["metrics-adapter", "zero-scaler", ACTIVATOR];
+/// The Deployment that an HPA of the installation scales.
+const ACTIVATOR: &str = "activator";
 /// The adapter's APIService.
 pub const API_SERVICE: &str = "v1beta1.external.metrics.k8s.io";
 /// The APIService of custom metrics, where another adapter owns that one.
@@ -112,7 +115,20 @@ pub async fn until_available(client: &Client, deadline: Duration) -> Result<()> 
         })
         .await?;
     }
-    Ok(())
+    until_scaled(client, deadline).await
+}
+
+/// Waits until the activators have the size that their HPA gives them after an installation.
+async fn until_scaled(client: &Client, deadline: Duration) -> Result<()> {
+    let hpas: Api<HorizontalPodAutoscaler> = system_api(client);
+    let deployments: Api<Deployment> = system_api(client);
+    wait::until(&format!("the HPA to scale {ACTIVATOR}"), deadline, || async {
+        let least = hpas.get(ACTIVATOR).await?.spec.min_replicas.unwrap_or(1);
+        let deployment = deployments.get(ACTIVATOR).await?;
+        let scaled = deployment.spec.replicas.is_some_and(|size| size >= least);
+        Ok((scaled && is_available(&deployment)).then_some(()))
+    })
+    .await
 }
 
 /// Sets how long a workload stays in Proxy mode before it goes to zero.

@@ -44,7 +44,7 @@ pub(super) const TABLE: &[Row] = &[
         connections: &[tcp(ACTIVATOR, Workload, QUEUE_PROXY_PORT)],
     },
     Row {
-        rule: "metrics-adapter ingress TCP 6443",
+        rule: "metrics-adapter ingress TCP 10250",
         effect: "HPAs and kubectl get a 503 for metrics, and all sizes stay",
         connections: &[tcp(Prometheus, METRICS_ADAPTER, API_PORT), tcp(ApiServer, METRICS_ADAPTER, API_PORT)],
     },
