@@ -68,7 +68,7 @@ var manifests = []manifest{
 	{path: "roles.yaml"},
 	{path: "policies.yaml", condition: ".Values.admissionPolicies.enabled"},
 	{path: "network-policies.yaml", condition: ".Values.networkPolicies.enabled", edits: aggregatedAPIPolicy()},
-	{path: "priority-class.yaml"},
+	{path: "priorities.yaml"},
 	{path: "components/custom-metrics/custom-metrics.yaml", condition: servesCustom},
 	{path: "components/sidecar-webhook/sidecar-webhook.yaml", condition: usesWebhook},
 	{path: "components/uninstall/uninstall.yaml", condition: renderedForCluster, edits: uninstall(), each: beforeDeletion},
