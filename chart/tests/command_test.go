@@ -39,6 +39,22 @@ func TestHelmTemplateEqualsKustomize(t *testing.T) {
 	assertEqual(t, parse(t, output), kustomize(t, nil))
 }
 
+// The chart takes the values that the pages give, and renders them.
+func TestValuesOfPagesAreAccepted(t *testing.T) {
+	const pages = "../../docs/howto/operate/"
+	found := 0
+	for _, page := range []string{"install.md", "platforms.md"} {
+		blocks := regexp.MustCompile("(?ms)^```text\n# values: .*?^```").FindAllString(read(t, pages+page), -1)
+		for _, block := range blocks {
+			install(strings.Trim(block, "`")[len("text\n"):]).objects(t)
+		}
+		found += len(blocks)
+	}
+	if found < 5 {
+		t.Errorf("%d blocks of values", found)
+	}
+}
+
 // The chart, the kustomization and the crates have one version.
 func TestVersionsAreEqual(t *testing.T) {
 	manifest := read(t, "../../Cargo.toml")
