@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -187,6 +188,68 @@ func TestPartHasItsValueBesideThatOfAll(t *testing.T) {
 	for account, want := range map[string]string{"activator": "b", "zero-scaler": "a", "metrics-adapter": "a"} {
 		if got := field(found["ServiceAccount "+account], "metadata", "annotations", "role"); got != want {
 			t.Errorf("%s has %v", account, got)
+		}
+	}
+}
+
+// OpenShift refuses a user or group that it did not assign to the namespace. The images name one that is not root.
+func TestPodsNameNoUser(t *testing.T) {
+	for id, object := range pods(t) {
+		context, _ := field(object, "spec", "template", "spec", "securityContext").(map[string]any)
+		if context["runAsNonRoot"] != true {
+			t.Errorf("%s may run as root", id)
+		}
+		for _, key := range []string{"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups"} {
+			if context[key] != nil || field(object, "spec", "template", "spec", "containers", "0", "securityContext", key) != nil {
+				t.Errorf("%s has %s", id, key)
+			}
+		}
+	}
+}
+
+// Nodes with Windows cannot run the images, and old pods of a rollout say nothing about where the new ones are.
+func TestPodsAreOnNodesWithLinuxAndSpreadByRevision(t *testing.T) {
+	for id, object := range pods(t) {
+		if got := field(object, "spec", "template", "spec", "nodeSelector", "kubernetes.io/os"); got != "linux" {
+			t.Errorf("%s is on %v", id, got)
+		}
+		constraints, _ := field(object, "spec", "template", "spec", "topologySpreadConstraints").([]any)
+		if len(constraints) != 2 && strings.HasPrefix(id, "Deployment") {
+			t.Errorf("%s has %d constraints", id, len(constraints))
+		}
+		for _, constraint := range constraints {
+			if got := field(constraint, "matchLabelKeys", "0"); got != "pod-template-hash" {
+				t.Errorf("%s is spread by %v", id, got)
+			}
+		}
+	}
+}
+
+// pods are the objects of the kustomization that make pods.
+func pods(t *testing.T) objects {
+	t.Helper()
+	found := kustomize(t, nil)
+	maps.Copy(found, kustomizeFolder(t, deploy+"/components/uninstall", nil))
+	maps.DeleteFunc(found, func(_ string, object map[string]any) bool { return field(object, "spec", "template") == nil })
+	if len(found) != 4 {
+		t.Fatalf("%d objects have pods", len(found))
+	}
+	return found
+}
+
+// A schema of accounts that do not exist would leave the requests of Rouse behind those of all others.
+func TestFlowSchemasNameTheAccountsOfRouse(t *testing.T) {
+	found := install("").objects(t)
+	for _, name := range []string{"rouse-leases", "rouse-writes"} {
+		subjects, _ := field(found["FlowSchema "+name], "spec", "rules", "0", "subjects").([]any)
+		if len(subjects) == 0 {
+			t.Errorf("%s has no subjects", name)
+		}
+		for _, subject := range subjects {
+			account := field(subject, "serviceAccount", "name")
+			if found["ServiceAccount "+account.(string)] == nil || field(subject, "serviceAccount", "namespace") != "rouse-system" {
+				t.Errorf("%s has %v", name, subject)
+			}
 		}
 	}
 }
