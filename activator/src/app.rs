@@ -118,6 +118,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let sources = match &args.workloads {
         Some(path) => follow_file(path, &readiness)?,
         None => {
+            component_base::kubernetes::ensure_own_namespace(&args.system_namespace)?;
             let client = component_base::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
             watch_cluster(client, &args, &readiness, &app.throttlers.metrics.decode_errors).await?
         }

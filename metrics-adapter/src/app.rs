@@ -55,6 +55,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     // Held until all watches are registered, so that the process is not ready without them.
     let starting = readiness.latch("the Kubernetes client");
     let admin = tokio::spawn(admin::serve(admin, registry.clone(), readiness.clone(), end.clone()));
+    kubernetes::ensure_own_namespace(&args.system_namespace)?;
     let client = kubernetes::client(COMPONENT, VERSION).await?;
     let mut tasks = JoinSet::new();
     let leadership = elect(&args, &client, &registry, &signal, &mut tasks)?;

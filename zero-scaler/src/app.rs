@@ -79,6 +79,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let readiness = Readiness::default();
     let stats = bind(args.stats_port)?;
     let admin = bind(args.admin_port)?;
+    component_base::kubernetes::ensure_own_namespace(&args.system_namespace)?;
     let client = component_base::kubernetes::client(crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
 
     let mut tasks = JoinSet::new();
