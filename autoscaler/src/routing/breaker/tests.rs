@@ -54,17 +54,15 @@ fn queue_bound_of_zero_rejects_at_once() {
 }
 
 #[test]
-fn unlimited_differs_from_a_limit_of_zero() {
+fn requests_without_limit_never_wait() {
     assert_eq!(ConcurrencyLimit::of_container_concurrency(0), ConcurrencyLimit::Unlimited);
     assert_eq!(ConcurrencyLimit::of_container_concurrency(7), ConcurrencyLimit::AtMost(7));
 
-    let breaker = Breaker::new(ConcurrencyLimit::AtMost(0), 2);
-    let mut first = acquire(&breaker);
-    let mut second = acquire(&breaker);
-    assert!(granted(&mut first).is_none() && granted(&mut second).is_none());
-    breaker.set_limit(ConcurrencyLimit::Unlimited);
-    let _both = (granted(&mut first).unwrap(), granted(&mut second).unwrap());
-    assert_eq!((breaker.in_flight(), breaker.queued()), (2, 0));
+    let breaker = Breaker::new(ConcurrencyLimit::Unlimited, 0);
+    let running: Vec<_> = (0..1000).map(|_| granted(&mut acquire(&breaker)).unwrap()).collect();
+    assert_eq!((breaker.in_flight(), breaker.queued()), (1000, 0));
+    drop(running);
+    assert_eq!(breaker.in_flight(), 0);
 }
 
 #[test]
@@ -93,24 +91,12 @@ fn waiter_that_is_dropped_with_a_slot_passes_it_on() {
 
 #[test]
 fn new_request_does_not_overtake_a_waiter() {
-    let breaker = Breaker::new(ConcurrencyLimit::AtMost(0), 2);
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 2);
+    let running = breaker.try_acquire().unwrap();
     let mut waiting = acquire(&breaker);
     assert!(granted(&mut waiting).is_none());
-    breaker.set_limit(ConcurrencyLimit::AtMost(1));
+    drop(running);
     assert!(breaker.try_acquire().is_none());
-    assert!(granted(&mut waiting).is_some());
-}
-
-#[test]
-fn lower_limit_does_not_interrupt_running_requests() {
-    let breaker = Breaker::new(ConcurrencyLimit::AtMost(2), 1);
-    let both = (breaker.try_acquire().unwrap(), breaker.try_acquire().unwrap());
-    breaker.set_limit(ConcurrencyLimit::AtMost(1));
-    let mut waiting = acquire(&breaker);
-    assert!(granted(&mut waiting).is_none());
-    drop(both.0);
-    assert!(granted(&mut waiting).is_none());
-    drop(both.1);
     assert!(granted(&mut waiting).is_some());
 }
 
@@ -140,7 +126,6 @@ enum Step {
     Run,
     Finish(usize),
     Cancel(usize),
-    SetLimit(ConcurrencyLimit),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -149,8 +134,6 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Run),
         3 => any::<usize>().prop_map(Step::Finish),
         2 => any::<usize>().prop_map(Step::Cancel),
-        1 => (0..6_usize).prop_map(|n| Step::SetLimit(ConcurrencyLimit::AtMost(n))),
-        1 => Just(Step::SetLimit(ConcurrencyLimit::Unlimited)),
     ]
 }
 
@@ -173,7 +156,6 @@ impl Callers {
             Step::Cancel(i) if !self.waiting.is_empty() => {
                 drop(self.waiting.remove(i % self.waiting.len()));
             }
-            Step::SetLimit(limit) => self.breaker.set_limit(limit),
             Step::Finish(_) | Step::Cancel(_) => {}
         }
     }
@@ -217,17 +199,12 @@ proptest! {
         let mut callers =
             Callers { breaker: breaker.clone(), queue_bound, waiting: Vec::new(), running: Vec::new() };
         for step in steps {
-            let before = breaker.in_flight();
             callers.play(step);
             let (now, queued) = (breaker.in_flight(), breaker.queued());
             prop_assert!(queued <= queue_bound);
             prop_assert_eq!(now + queued, callers.running.len() + callers.waiting.len());
-            if let ConcurrencyLimit::AtMost(limit) = breaker.limit() {
-                prop_assert!(now <= limit.max(before), "{now} run above the limit of {limit}");
-                prop_assert!(queued == 0 || now >= limit, "{queued} wait, but {now} of {limit} run");
-            } else {
-                prop_assert_eq!(queued, 0);
-            }
+            prop_assert!(now <= limit, "{now} run above the limit of {limit}");
+            prop_assert!(queued == 0 || now == limit, "{queued} wait, but {now} of {limit} run");
         }
         drop(callers);
         prop_assert_eq!((breaker.in_flight(), breaker.queued()), (0, 0));
@@ -236,8 +213,7 @@ proptest! {
 
 const TASKS: usize = 64;
 const ROUNDS: usize = 300;
-/// Largest limit that the test sets.
-const MOST: usize = 5;
+const LIMIT: usize = 3;
 
 /// Acquires slots repeatedly. Every fifth time, cancels while waiting or just after the grant.
 async fn acquire_repeatedly(breaker: Breaker, running: Arc<AtomicUsize>, task: usize) -> usize {
@@ -251,7 +227,7 @@ async fn acquire_repeatedly(breaker: Breaker, running: Arc<AtomicUsize>, task: u
         }
         let permit = breaker.acquire().await.unwrap();
         let now = running.fetch_add(1, Ordering::SeqCst) + 1;
-        assert!(now <= MOST, "{now} run at a time");
+        assert!(now <= LIMIT, "{now} run at a time");
         if round.is_multiple_of(3) {
             tokio::task::yield_now().await;
         }
@@ -264,27 +240,18 @@ async fn acquire_repeatedly(breaker: Breaker, running: Arc<AtomicUsize>, task: u
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_slot_is_lost_among_threads() {
-    let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 2 * TASKS);
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(LIMIT), 2 * TASKS);
     let running = Arc::new(AtomicUsize::new(0));
     let callers: Vec<_> = (0..TASKS)
         .map(|task| tokio::spawn(acquire_repeatedly(breaker.clone(), running.clone(), task)))
         .collect();
-    let resized = breaker.clone();
-    let resizer = tokio::spawn(async move {
-        for limit in (0..=MOST).cycle().take(50 * ROUNDS) {
-            resized.set_limit(ConcurrencyLimit::AtMost(limit));
-            tokio::task::yield_now().await;
-        }
-        resized.set_limit(ConcurrencyLimit::AtMost(2));
-    });
     let mut served = 0;
     for caller in callers {
         let caller = tokio::time::timeout(std::time::Duration::from_secs(60), caller).await;
         served += caller.expect("no request waits for a lost slot").unwrap();
     }
-    resizer.await.unwrap();
     assert_eq!(served, TASKS * ROUNDS * 4 / 5);
     assert_eq!((breaker.in_flight(), breaker.queued()), (0, 0));
-    let both = (breaker.try_acquire(), breaker.try_acquire());
-    assert!(both.0.is_some() && both.1.is_some() && breaker.try_acquire().is_none());
+    let all: Vec<_> = (0..LIMIT).filter_map(|_| breaker.try_acquire()).collect();
+    assert!(all.len() == LIMIT && breaker.try_acquire().is_none());
 }
