@@ -18,7 +18,11 @@ const ALL: &str = "*";
 /// Workloads with requests in one activator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CarriedWorkloads {
-    Listed(BTreeSet<Key>),
+    Listed {
+        keys: BTreeSet<Key>,
+        /// Length of the text, with a space after each key.
+        bytes: usize,
+    },
     /// Too many to list.
     All,
 }
@@ -35,13 +39,13 @@ impl CarriedWorkloads {
 
     /// No workload.
     pub const fn none() -> Self {
-        Self::Listed(BTreeSet::new())
+        Self::Listed { keys: BTreeSet::new(), bytes: 0 }
     }
 
     /// Reads the text of an annotation; an activator may be of another version.
     pub fn parse(text: &str) -> Self {
         let keys: Result<BTreeSet<Key>, _> = text.split_whitespace().map(str::parse).collect();
-        keys.map_or(Self::All, Self::Listed)
+        keys.map_or(Self::All, Self::new)
     }
 
     pub fn is_none(&self) -> bool {
@@ -50,7 +54,7 @@ impl CarriedWorkloads {
 
     pub fn contains(&self, key: &Key) -> bool {
         match self {
-            Self::Listed(keys) => keys.contains(key),
+            Self::Listed { keys, .. } => keys.contains(key),
             Self::All => true,
         }
     }
@@ -58,7 +62,7 @@ impl CarriedWorkloads {
     /// The keys; none of all.
     pub fn into_listed(self) -> BTreeSet<Key> {
         match self {
-            Self::Listed(keys) => keys,
+            Self::Listed { keys, .. } => keys,
             Self::All => BTreeSet::new(),
         }
     }
@@ -67,7 +71,7 @@ impl CarriedWorkloads {
     #[must_use]
     pub fn union(mut self, other: Self) -> Self {
         match other {
-            Self::Listed(keys) => self.extend(keys),
+            Self::Listed { keys, .. } => self.extend(keys),
             Self::All => self = Self::All,
         }
         self
@@ -76,22 +80,16 @@ impl CarriedWorkloads {
     /// Adds workloads. A receiver of reports does so for each busy workload of each second, so the
     /// others are not inserted again, and nothing is added to all.
     pub fn extend(&mut self, keys: impl IntoIterator<Item = Key>) {
-        let Self::Listed(listed) = self else { return };
-        let mut bytes: usize = listed.iter().map(text_length).sum();
         for key in keys {
-            let length = text_length(&key);
-            bytes += if listed.insert(key) { length } else { 0 };
-            if bytes > MAX_BYTES {
+            let Self::Listed { keys, bytes } = self else { return };
+            // With the slash and a space.
+            let length = key.namespace.len() + key.name.len() + 2;
+            *bytes += if keys.insert(key) { length } else { 0 };
+            if *bytes > MAX_BYTES {
                 *self = Self::All;
-                return;
             }
         }
     }
-}
-
-/// With the slash and a space.
-fn text_length(key: &Key) -> usize {
-    key.namespace.len() + key.name.len() + 2
 }
 
 impl Default for CarriedWorkloads {
@@ -103,7 +101,7 @@ impl Default for CarriedWorkloads {
 impl fmt::Display for CarriedWorkloads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Listed(keys) => {
+            Self::Listed { keys, .. } => {
                 let keys: Vec<_> = keys.iter().map(Key::to_string).collect();
                 f.write_str(&keys.join(" "))
             }

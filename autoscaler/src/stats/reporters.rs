@@ -121,7 +121,7 @@ impl Reporters {
             return CarriedWorkloads::All;
         }
         let listed = before.into_iter().flat_map(CarriedWorkloads::into_listed);
-        CarriedWorkloads::Listed(listed.filter(|key| self.carrier(key, now).is_none()).collect())
+        CarriedWorkloads::new(listed.filter(|key| self.carrier(key, now).is_none()))
     }
 
     /// The activator that may carry requests of this workload without a report of them.

@@ -32,7 +32,7 @@ async fn enqueue_on_changes(context: Arc<Context>, mut carried: watch::Receiver<
         if let Some(published) = carried.borrow_and_update().clone() {
             match routing.activators.reports().publish(published) {
                 CarriedWorkloads::All => queues.autoscalers.enqueue_all(&cache.autoscalers),
-                CarriedWorkloads::Listed(ended) => {
+                CarriedWorkloads::Listed { keys: ended, .. } => {
                     ended.into_iter().for_each(|key| queues.autoscalers.enqueue(key));
                 }
             }
