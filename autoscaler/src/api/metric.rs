@@ -4,6 +4,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::contract::pod_limit::MAX_CONTAINER_CONCURRENCY;
 use crate::settings::SidecarMode;
 
 /// Metric selects the pods of one workload, whose request statistics are collected. zero-scaler
@@ -37,7 +38,7 @@ pub struct MetricSpec {
     /// Maximum number of concurrent requests per pod, by the pod template. It counts where the
     /// PodAutoscaler has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1000))]
+    #[schemars(range(min = 1, max = MAX_CONTAINER_CONCURRENCY))]
     pub container_concurrency: Option<u32>,
     /// Whether requests reach pods without queue-proxy past the activators. They are counted
     /// nowhere, so the workload has no metric and no decision.

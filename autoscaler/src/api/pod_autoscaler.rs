@@ -17,6 +17,7 @@ use super::no_wake::NoWakeSpec;
 use super::savings_status::SavingsStatus;
 use super::schedule_status::ScheduleStatus;
 use crate::contract::metric_name::MetricName;
+use crate::contract::pod_limit::MAX_CONTAINER_CONCURRENCY;
 use crate::contract::selector::Selector;
 use crate::routing::sks_mode::SksMode;
 use crate::scaling::metric_target::{MetricTarget, MetricTargetError};
@@ -89,7 +90,7 @@ pub struct PodAutoscalerSpec {
     /// Maximum number of concurrent requests per pod; 0 means that of the annotation
     /// `container-concurrency` of the pods, or no limit.
     #[serde(default)]
-    #[schemars(range(min = 0, max = 1000))]
+    #[schemars(range(min = 0, max = MAX_CONTAINER_CONCURRENCY))]
     pub container_concurrency: u32,
     /// Whether pods have a queue-proxy. Overrides the annotation `sidecar`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

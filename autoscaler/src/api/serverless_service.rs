@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::ScaleTargetRef;
 use super::no_wake::NoWakeSpec;
 use crate::Protocol;
+use crate::contract::pod_limit::MAX_CONTAINER_CONCURRENCY;
 use crate::routing::sks_mode::SksMode;
 use crate::scaling::pod_start::StartCause;
 use crate::settings::SidecarMode;
@@ -58,7 +59,7 @@ pub struct ServerlessServiceSpec {
     pub num_activators: u32,
     /// Maximum number of concurrent requests per pod; 0 means no limit.
     #[serde(default)]
-    #[schemars(range(min = 0, max = 1000))]
+    #[schemars(range(min = 0, max = MAX_CONTAINER_CONCURRENCY))]
     pub container_concurrency: u32,
     /// Whether the pods have a queue-proxy. If not, activators forward to the app's own ports.
     #[serde(default, skip_serializing_if = "SidecarMode::is_required")]
