@@ -84,14 +84,17 @@ impl ReconcileError {
         }
     }
 
-    /// The longest delay before the next attempt.
-    fn longest_retry(&self) -> Duration {
+    /// The delay before the next attempt, after this many failures before. Random, but after an
+    /// answer about the object: objects are not refused all at one moment.
+    fn retry_delay(&self, failures: u32) -> Duration {
         let is_answer = matches!(self, Self::Api(error) if !is_webhook_failure(error));
-        match self {
-            _ if self.is_urgent() => LONGEST_URGENT_RETRY,
-            _ if self.refusal().is_some() && is_answer => LONGEST_REFUSED_RETRY,
-            _ => LONGEST_RETRY,
+        if self.is_urgent() {
+            return retry::jittered_delay_after(failures, RETRY_DELAY, LONGEST_URGENT_RETRY);
         }
+        if self.refusal().is_some() && is_answer {
+            return retry::delay_after(failures, RETRY_DELAY, LONGEST_REFUSED_RETRY);
+        }
+        retry::jittered_delay_after(failures, RETRY_DELAY, LONGEST_RETRY)
     }
 
     /// Whether the next attempt may succeed at any moment, or requests may wait for it.
@@ -198,11 +201,7 @@ pub async fn run<K, R>(
             let problem = Problem::with_usual_fix(Reason::WriteRefused, message);
             context.reports.events.warning(object.as_ref(), problem.reason, problem.message());
         }
-        let delay = |before| match error.longest_retry() {
-            LONGEST_REFUSED_RETRY => retry::delay_after(before, RETRY_DELAY, LONGEST_REFUSED_RETRY),
-            longest => retry::jittered_delay_after(before, RETRY_DELAY, longest),
-        };
-        Action::requeue(failures.add(&key, delay))
+        Action::requeue(failures.add(&key, |before| error.retry_delay(before)))
     };
     let config = Config::default().concurrency(CONCURRENCY);
     applier(timed, retry, context.clone(), store, queue, config)
