@@ -245,6 +245,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
     settings.apply_sidecar_mode(sidecar_mode);
     evidence.apply_rules(&mut settings);
     let ready = ready(&pods_with(sidecar_mode));
+    let metric = context.cache.metric(key);
     let rival = Rival::of(key, autoscaler, scale.as_ref().ok(), context);
     let mut observed = ObservedWorkload {
         key: key.clone(),
@@ -256,7 +257,8 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         watched,
         decision: None,
         decision_received: None,
-        pod_limit: evidence.limit(context.cache.metric(key).and_then(|it| it.spec.container_concurrency)),
+        pod_limit: evidence.limit(metric.as_ref().and_then(|it| it.spec.container_concurrency)),
+        unusable_pod: evidence.unusable,
         sidecar,
         footprint: cached.as_ref().map(|cached| cached.footprint).unwrap_or_default(),
         next_pods: cached.as_ref().map(|cached| cached.next_pods.clone()).unwrap_or_default(),
@@ -267,11 +269,10 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         seen: SeenFor { idle: Duration::ZERO, phase: Duration::ZERO, proxied: Duration::ZERO },
         ready,
         service,
-        metric: context.cache.metric(key),
+        metric,
         start_failure: context.scaling.starts.failure(key, reported_failure(serverless_service.as_ref())),
         serverless_service,
         pods_on_unresponsive_nodes: context.scaling.starts.pods_on_unresponsive_nodes(key),
-        unusable_pod: context.scaling.starts.unusable_pod(key),
         hpa: hpa(key, autoscaler, context),
         rival,
         metric_failure: None,
@@ -324,10 +325,8 @@ fn verification_request(
     observed: &ObservedWorkload,
     context: &Context,
 ) -> Result<VerificationRequest, PathError> {
-    let service = observed
-        .service
-        .as_ref()
-        .ok_or_else(|| PathError::NoService(observed.autoscaler.spec.service.clone()))?;
+    let name = &observed.autoscaler.spec.service;
+    let service = observed.service.as_deref().ok_or_else(|| PathError::NoService(name.clone()))?;
     if let Some(problem) = service.fields().keeps_above_zero() {
         return Err(PathError::Blocked(problem.message()));
     }
