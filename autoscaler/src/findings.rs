@@ -11,6 +11,7 @@
 //! PodAutoscaler, and without any zero-scaler.
 
 pub mod annotations;
+pub mod deployment_conditions;
 pub mod hpa;
 pub mod pod_status;
 mod problem;

@@ -12,7 +12,6 @@
 pub mod cluster;
 pub mod cluster_objects;
 pub mod cluster_version;
-pub mod deployment_conditions;
 pub mod fetched;
 pub mod finding;
 pub mod front_door;

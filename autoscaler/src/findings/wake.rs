@@ -10,11 +10,12 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus, StatefulSet};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Problem;
+use super::deployment_conditions::{condition, creation_failure};
 use super::pod_status::{PodReadiness, pod_readiness};
 use super::reasons::Reason;
 use crate::contract::quantity::parse_milli;
@@ -195,9 +196,7 @@ fn is_only_full_quota(message: &str) -> bool {
 impl NextPods {
     /// Of a Deployment: after zero, all of its pods have the newest template.
     pub fn of_deployment(deployment: &Deployment) -> Self {
-        let status = deployment.status.as_ref();
-        let incomplete_rollout = status.and_then(|status| incomplete(&deployment.metadata, status));
-        Self { deletes_volumes: false, incomplete_rollout }
+        Self { deletes_volumes: false, incomplete_rollout: incomplete(deployment) }
     }
 
     /// Of a StatefulSet: after zero, its first pods have the newest template, whatever its update
@@ -216,16 +215,13 @@ impl NextPods {
     }
 }
 
-fn incomplete(meta: &ObjectMeta, status: &DeploymentStatus) -> Option<String> {
+fn incomplete(deployment: &Deployment) -> Option<String> {
+    let status = deployment.status.as_ref()?;
     let (updated, all) = (status.updated_replicas.unwrap_or(0), status.replicas.unwrap_or(0));
-    let incomplete = incomplete_of(meta, status.observed_generation, updated, all)?;
-    let failing = |condition: &&DeploymentCondition| {
-        let state = condition.type_.as_deref().zip(condition.status.as_deref());
-        matches!(state, Some(("ReplicaFailure", "True") | ("Progressing", "False")))
-    };
-    let messages = status.conditions.iter().flatten().filter(failing);
-    let messages: Vec<&str> = messages.filter_map(|condition| condition.message.as_deref()).collect();
-    Some(if messages.is_empty() { incomplete } else { format!("{incomplete} ({})", messages.join("; ")) })
+    let incomplete = incomplete_of(&deployment.metadata, status.observed_generation, updated, all)?;
+    let stopped = condition(deployment, "Progressing", "False").and_then(|it| it.message.as_deref());
+    let causes: Vec<&str> = stopped.into_iter().chain(creation_failure(deployment)).collect();
+    Some(if causes.is_empty() { incomplete } else { format!("{incomplete} ({})", causes.join("; ")) })
 }
 
 /// A target without a status of its controller is left out: it has no pods by it.

@@ -8,9 +8,10 @@ pub mod scale;
 
 use autoscaler::findings::Problem;
 use autoscaler::findings::annotations::{AnnotatedObject, without_effect};
+use autoscaler::findings::deployment_conditions::creation_failure;
 use autoscaler::findings::sidecar::{Sidecar, app_targets, sidecar_of};
 use autoscaler::findings::wake::NextPods;
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, StatefulSet};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -46,7 +47,7 @@ impl CachedTarget {
         let spec = &object.spec;
         let next_pods = NextPods::of_deployment(object);
         let target = Self::of(&object.metadata, spec.replicas, &spec.selector, &spec.template, next_pods)?;
-        Some(Self { refused_pods: refused_pods(object), ..target })
+        Some(Self { refused_pods: creation_failure(object).map(str::to_owned), ..target })
     }
 
     /// The same for a StatefulSet.
@@ -84,15 +85,6 @@ fn annotations_without_effect(meta: &ObjectMeta, template: &PodTemplateSpec) -> 
     };
     let of_template = of(template.metadata.as_ref(), AnnotatedObject::PodTemplate);
     of(Some(meta), AnnotatedObject::Target).into_iter().chain(of_template).collect()
-}
-
-/// The message of the Deployment's condition, which is that of the API server.
-fn refused_pods(object: &Deployment) -> Option<String> {
-    let mut conditions = object.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let is_refused = |condition: &&DeploymentCondition| {
-        condition.type_.as_deref() == Some("ReplicaFailure") && condition.status.as_deref() == Some("True")
-    };
-    conditions.find(is_refused)?.message.clone()
 }
 
 /// The text that `/scale` gives for the same selector.

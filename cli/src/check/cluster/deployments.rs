@@ -2,11 +2,11 @@
 
 pub(super) mod spread;
 
+use autoscaler::findings::deployment_conditions::{condition, creation_failure};
 use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::apps::v1::Deployment;
 
 use crate::check::cluster_objects::{ACTIVATOR, ClusterObjects, METRICS_ADAPTER};
-use crate::check::deployment_conditions::{condition, creation_failure};
 use crate::check::fetched::Fetched;
 use crate::check::finding::Finding;
 use crate::check::pod_failure::{PodFailure, failure};

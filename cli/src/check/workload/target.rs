@@ -1,11 +1,11 @@
 //! The scale target: whether it exists, its pods are created, and Rouse alone scales it.
 
 use autoscaler::api::Scaler;
+use autoscaler::findings::deployment_conditions::creation_failure;
 use autoscaler::findings::reasons::{CheckReason, Reason};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::events::v1::Event;
 
-use crate::check::deployment_conditions::creation_failure;
 use crate::check::finding::Finding;
 use crate::check::workload_objects::WorkloadObjects;
 

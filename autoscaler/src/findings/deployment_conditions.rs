@@ -12,7 +12,7 @@ pub fn condition<'a>(
     all.find(|it| it.type_.as_deref() == Some(kind) && it.status.as_deref() == Some(status))
 }
 
-/// Why the API server refuses the pods of a Deployment.
+/// Why the API server refuses the pods of a Deployment, in its own words.
 pub fn creation_failure(deployment: &Deployment) -> Option<&str> {
     let failure = condition(deployment, "ReplicaFailure", "True")?;
     Some(failure.message.as_deref().unwrap_or("no message"))
