@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use component_base::kubernetes::DecodeErrors;
-use component_base::metrics::MetricDescription;
+use component_base::metrics::{Families, MetricDescription};
 use prometheus::Registry;
 use proxy::memory::descriptors;
 
@@ -19,6 +19,9 @@ use crate::metrics::traces::TraceMetrics;
 use crate::metrics::workload::{LazyMetrics, WorkloadFamilies};
 use crate::reports::push_metrics::PushMetrics;
 
+/// Name of the component in metrics.
+const COMPONENT: &str = "activator";
+
 /// Describes every family of the process, for the reference page of metrics.
 pub fn describe() -> Vec<MetricDescription> {
     // Registration fails only for a name that is registered twice, and this registry is new.
@@ -27,7 +30,7 @@ pub fn describe() -> Vec<MetricDescription> {
 
 fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     let registry = Registry::new();
-    component_base::metrics::register_build_info(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
+    component_base::metrics::register_build_info(&registry, COMPONENT, env!("CARGO_PKG_VERSION"))?;
     register_descriptor_limit(&registry, 0)?;
     let metrics = Metrics::register(&registry)?;
     metrics.of_workload(&Key::new("namespace", "name")).get().touch_all();
@@ -67,13 +70,14 @@ impl Metrics {
     /// # Errors
     /// When the registry has one of these metrics already.
     pub fn register(registry: &Registry) -> Result<Arc<Self>, prometheus::Error> {
+        let families = Families { registry, component: COMPONENT };
         Ok(Arc::new(Self {
-            workloads: WorkloadFamilies::register(registry)?,
-            push: PushMetrics::register(registry)?,
-            slot_exchange: SlotExchangeMetrics::register(registry)?,
-            fallback_waker: FallbackWakerMetrics::register(registry)?,
-            traces: TraceMetrics::register(registry)?,
-            decode_errors: DecodeErrors::register(registry, "activator")?,
+            workloads: WorkloadFamilies::register(families)?,
+            push: PushMetrics::register(families)?,
+            slot_exchange: SlotExchangeMetrics::register(families)?,
+            fallback_waker: FallbackWakerMetrics::register(families)?,
+            traces: TraceMetrics::register(families)?,
+            decode_errors: DecodeErrors::register(registry, COMPONENT)?,
         }))
     }
 

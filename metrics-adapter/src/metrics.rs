@@ -10,10 +10,13 @@ use autoscaler::learning_report::{LearningReport, Phase};
 use autoscaler::settings::LearnTarget;
 use component_base::kubernetes::DecodeErrors;
 use component_base::kubernetes::lease::Leadership;
-use component_base::metrics::MetricDescription;
-use prometheus::{
-    GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-};
+use component_base::metrics::{Families, MetricDescription};
+use prometheus::{GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+
+use crate::COMPONENT;
+
+/// Buckets of scrape rounds, in seconds. A round times out after 2 s.
+const SCRAPE_SECONDS: [f64; 11] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
 
 /// Every metric family that the process registers, for the reference page.
 pub fn describe() -> Vec<MetricDescription> {
@@ -23,8 +26,8 @@ pub fn describe() -> Vec<MetricDescription> {
 
 fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     let registry = Registry::new();
-    component_base::metrics::register_build_info(&registry, "metrics-adapter", env!("CARGO_PKG_VERSION"))?;
-    Leadership::always_leading().register(&registry, "metrics-adapter")?;
+    component_base::metrics::register_build_info(&registry, COMPONENT, env!("CARGO_PKG_VERSION"))?;
+    Leadership::always_leading().register(&registry, COMPONENT)?;
     let metrics = Metrics::register(&registry)?;
     metrics.decode_errors.of("Pod");
     metrics.api_responses.with_label_values(&["200"]).inc();
@@ -139,77 +142,70 @@ impl Metrics {
     /// # Errors
     /// When the registry already has one of these metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let families = Families { registry, component: COMPONENT };
         Ok(Self {
-            workloads: gauge(registry, "workloads", "Workloads in the table.")?,
+            workloads: families.gauge("workloads", "Workloads in the table.")?,
             scrapes: OutcomeCounters::register(
-                registry,
+                families,
                 "scrapes_total",
                 "Scrape rounds of a workload's pods. A failed round is discarded.",
             )?,
-            scrape_duration: histogram(registry, "scrape_duration_seconds", "Duration of a scrape round.")?,
-            pushes: PushMetrics::register(registry)?,
-            decision_subscribers: gauge(
-                registry,
-                "decision_subscribers",
-                "Connected subscribers of decisions.",
+            scrape_duration: families.histogram(
+                "scrape_duration_seconds",
+                "Duration of a scrape round.",
+                &SCRAPE_SECONDS,
             )?,
-            decision_subscribers_dropped: counter(
-                registry,
+            pushes: PushMetrics::register(families)?,
+            decision_subscribers: families
+                .gauge("decision_subscribers", "Connected subscribers of decisions.")?,
+            decision_subscribers_dropped: families.counter(
                 "decision_subscribers_dropped_total",
                 "Subscribers of decisions that were disconnected because they were too slow.",
             )?,
-            stats_unauthorized: counter(
-                registry,
+            stats_unauthorized: families.counter(
                 "stats_unauthorized_total",
                 "Requests to the stats port without the token of an allowed service account.",
             )?,
             decisions: OutcomeCounters::register(
-                registry,
+                families,
                 "decisions_total",
                 "Decisions on workloads. A failed one had no data.",
             )?,
-            pokes: counter(
-                registry,
-                "pokes_total",
-                "Decisions made before the next tick for an urgent workload.",
-            )?,
-            setting_errors: counter(registry, "setting_errors_total", "Invalid settings.")?,
-            decode_errors: DecodeErrors::register(registry, "metrics-adapter")?,
-            api_responses: counters(
-                registry,
+            pokes: families
+                .counter("pokes_total", "Decisions made before the next tick for an urgent workload.")?,
+            setting_errors: families.counter("setting_errors_total", "Invalid settings.")?,
+            decode_errors: DecodeErrors::register(registry, COMPONENT)?,
+            api_responses: families.counters(
                 "api_responses_total",
                 "Responses of the metrics API.",
                 &["code"],
             )?,
             reviews: OutcomeCounters::register(
-                registry,
+                families,
                 "reviews_total",
                 "TokenReviews and SubjectAccessReviews sent to the API server.",
             )?,
-            api_service_owned: gauges(
-                registry,
+            api_service_owned: families.gauges(
                 "api_service_owned",
                 "1 if the APIService names this installation's Service, else 0.",
                 &["name"],
             )?,
-            webhook_owned: gauges(
-                registry,
+            webhook_owned: families.gauges(
                 "webhook_owned",
                 "1 if the MutatingWebhookConfiguration names this installation's Service, else 0.",
                 &["name"],
             )?,
             sidecar_reviews: OutcomeCounters::register(
-                registry,
+                families,
                 "sidecar_reviews_total",
                 "Requests to the sidecar's webhook. The pod of a failed one gets no sidecar.",
             )?,
-            certificate_not_after: gauge(
-                registry,
+            certificate_not_after: families.gauge(
                 "serving_certificate_expiration_timestamp_seconds",
                 "Expiry of the serving certificate, in Unix time.",
             )?,
-            learning: LearningMetrics::register(registry)?,
-            resources: ResourceMetrics::register(registry)?,
+            learning: LearningMetrics::register(families)?,
+            resources: ResourceMetrics::register(families)?,
         })
     }
 }
@@ -217,8 +213,8 @@ impl Metrics {
 // === impl OutcomeCounters ===
 
 impl OutcomeCounters {
-    fn register(registry: &Registry, name: &str, help: &str) -> Result<Self, prometheus::Error> {
-        let family = counters(registry, name, help, &["outcome"])?;
+    fn register(families: Families<'_>, name: &str, help: &str) -> Result<Self, prometheus::Error> {
+        let family = families.counters(name, help, &["outcome"])?;
         Ok(Self { ok: family.with_label_values(&["ok"]), failed: family.with_label_values(&["failed"]) })
     }
 
@@ -231,21 +227,20 @@ impl OutcomeCounters {
 // === impl PushMetrics ===
 
 impl PushMetrics {
-    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let dropped = counters(
-            registry,
+    fn register(families: Families<'_>) -> Result<Self, prometheus::Error> {
+        let dropped = families.counters(
             "push_dropped_total",
             "Dropped frames, messages and connections of activators.",
             &["reason"],
         )?;
         Ok(Self {
-            connections: gauge(registry, "push_connections", "Connected activators.")?,
+            connections: families.gauge("push_connections", "Connected activators.")?,
             rejected: dropped.with_label_values(&["too_many_connections"]),
-            frames: counter(registry, "push_frames_total", "Valid frames from activators.")?,
+            frames: families.counter("push_frames_total", "Valid frames from activators.")?,
             bad_frames: dropped.with_label_values(&["bad_frame"]),
             unknown_workload: dropped.with_label_values(&["unknown_workload"]),
             implausible: dropped.with_label_values(&["implausible"]),
-            silent: gauge(registry, "silent_activators", "Activators that are due to report, and do not.")?,
+            silent: families.gauge("silent_activators", "Activators that are due to report, and do not.")?,
         })
     }
 }
@@ -253,20 +248,18 @@ impl PushMetrics {
 // === impl ResourceMetrics ===
 
 impl ResourceMetrics {
-    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+    fn register(families: Families<'_>) -> Result<Self, prometheus::Error> {
         Ok(Self {
             reads: OutcomeCounters::register(
-                registry,
+                families,
                 "resource_reads_total",
                 "Reads of CPU and memory of pods from metrics.k8s.io.",
             )?,
-            invalid: counter(
-                registry,
+            invalid: families.counter(
                 "resource_items_invalid_total",
                 "Pods in metrics.k8s.io that could not be decoded and were skipped.",
             )?,
-            available: gauge(
-                registry,
+            available: families.gauge(
                 "resource_metrics_available",
                 "1 on the leader while CPU and memory of pods can be read from metrics.k8s.io, else 0.",
             )?,
@@ -277,15 +270,14 @@ impl ResourceMetrics {
 // === impl LearningMetrics ===
 
 impl LearningMetrics {
-    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+    fn register(families: Families<'_>) -> Result<Self, prometheus::Error> {
         let workload = ["namespace", "workload"];
         let learned = "Learned concurrency target of a workload with learn-target Apply.";
         let recommended = "Learned concurrency target of a workload with learn-target Recommend.";
         Ok(Self {
-            learned_target: float_gauges(registry, "learned_target", learned, &workload)?,
-            recommended_target: float_gauges(registry, "recommended_target", recommended, &workload)?,
-            phase: gauges(
-                registry,
+            learned_target: families.float_gauges("learned_target", learned, &workload)?,
+            recommended_target: families.float_gauges("recommended_target", recommended, &workload)?,
+            phase: families.gauges(
                 "learning_phase",
                 "1 for the present phase of learning a workload's target.",
                 &["namespace", "workload", "phase"],
@@ -338,64 +330,6 @@ impl Drop for LearningGauges {
     fn drop(&mut self) {
         self.remove();
     }
-}
-
-fn opts(name: &str, help: &str) -> Opts {
-    Opts::new(name, help).namespace("rouse").subsystem("metrics_adapter")
-}
-
-fn gauge(registry: &Registry, name: &str, help: &str) -> Result<IntGauge, prometheus::Error> {
-    let gauge = IntGauge::with_opts(opts(name, help))?;
-    registry.register(Box::new(gauge.clone()))?;
-    Ok(gauge)
-}
-
-fn gauges(
-    registry: &Registry,
-    name: &str,
-    help: &str,
-    labels: &[&str],
-) -> Result<IntGaugeVec, prometheus::Error> {
-    let gauges = IntGaugeVec::new(opts(name, help), labels)?;
-    registry.register(Box::new(gauges.clone()))?;
-    Ok(gauges)
-}
-
-fn float_gauges(
-    registry: &Registry,
-    name: &str,
-    help: &str,
-    labels: &[&str],
-) -> Result<GaugeVec, prometheus::Error> {
-    let gauges = GaugeVec::new(opts(name, help), labels)?;
-    registry.register(Box::new(gauges.clone()))?;
-    Ok(gauges)
-}
-
-fn counter(registry: &Registry, name: &str, help: &str) -> Result<IntCounter, prometheus::Error> {
-    let counter = IntCounter::with_opts(opts(name, help))?;
-    registry.register(Box::new(counter.clone()))?;
-    Ok(counter)
-}
-
-fn counters(
-    registry: &Registry,
-    name: &str,
-    help: &str,
-    labels: &[&str],
-) -> Result<IntCounterVec, prometheus::Error> {
-    let counters = IntCounterVec::new(opts(name, help), labels)?;
-    registry.register(Box::new(counters.clone()))?;
-    Ok(counters)
-}
-
-fn histogram(registry: &Registry, name: &str, help: &str) -> Result<Histogram, prometheus::Error> {
-    // A round times out after 2 s.
-    let buckets = vec![0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
-    let opts = HistogramOpts { common_opts: opts(name, help), buckets };
-    let histogram = Histogram::with_opts(opts)?;
-    registry.register(Box::new(histogram.clone()))?;
-    Ok(histogram)
 }
 
 #[cfg(test)]

@@ -5,12 +5,8 @@
 use autoscaler::scaling::savings::ResourceTime;
 use component_base::kubernetes::DecodeErrors;
 use component_base::kubernetes::lease::Leadership;
-use component_base::metrics::{MetricDescription, metric_name};
-use prometheus::core::Collector;
-use prometheus::{
-    Counter, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
-    Registry,
-};
+use component_base::metrics::{Families, MetricDescription};
+use prometheus::{Counter, Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use crate::FIELD_MANAGER;
 
@@ -99,22 +95,13 @@ impl Metrics {
     /// # Errors
     /// When the registry has one of these names already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let counter = |suffix, help: &str| registered(registry, IntCounter::with_opts(opts(suffix, help))?);
-        let gauge = |suffix, help: &str| registered(registry, IntGauge::with_opts(opts(suffix, help))?);
-        let counters = |suffix, help: &str, label| {
-            registered(registry, IntCounterVec::new(opts(suffix, help), &[label])?)
-        };
-        let latency = |suffix, help: &str| HistogramOpts {
-            common_opts: opts(suffix, help),
-            buckets: LATENCIES.to_vec(),
-        };
+        let families = Families { registry, component: FIELD_MANAGER };
+        let counters = |suffix, help: &str, label| families.counters(suffix, help, &[label]);
         Ok(Self {
-            wake_seconds: registered(
-                registry,
-                Histogram::with_opts(latency(
-                    "wake_patch_seconds",
-                    "Time from an activator's report to the response to the write of /scale",
-                ))?,
+            wake_seconds: families.histogram(
+                "wake_patch_seconds",
+                "Time from an activator's report to the response to the write of /scale",
+                &LATENCIES,
             )?,
             path_probes: initialized(
                 counters(
@@ -129,48 +116,44 @@ impl Metrics {
                 &["scaled", "active", "failed"],
             ),
             scale_writes: counters("scale_writes_total", "Writes of /scale, by cause", "cause")?,
-            push_frames: counter("push_frames_total", "Push frames received from activators")?,
-            push_frames_bad: counter(
-                "push_frames_malformed_total",
-                "Push frames or messages dropped as malformed",
-            )?,
-            push_connections: gauge("push_connections", "Open push connections of activators")?,
-            push_connections_refused: counter(
+            push_frames: families.counter("push_frames_total", "Push frames received from activators")?,
+            push_frames_bad: families
+                .counter("push_frames_malformed_total", "Push frames or messages dropped as malformed")?,
+            push_connections: families.gauge("push_connections", "Open push connections of activators")?,
+            push_connections_refused: families.counter(
                 "push_connections_rejected_total",
                 "Push connections rejected for lack of an activator's token",
             )?,
-            silent_activators: gauge(
+            silent_activators: families.gauge(
                 "silent_activators",
                 "Activators that are due to report, and do not, here or to a metrics-adapter",
             )?,
-            decision_streams: gauge("decision_streams", "Open decision streams to metrics-adapters")?,
-            decisions_dropped: counter(
+            decision_streams: families
+                .gauge("decision_streams", "Open decision streams to metrics-adapters")?,
+            decisions_dropped: families.counter(
                 "decisions_dropped_total",
                 "Decision messages dropped as malformed or for lack of space",
             )?,
-            events_dropped: counter("events_dropped_total", "Events dropped because the queue was full")?,
-            rate_limited_seconds: registered(
-                registry,
-                Counter::with_opts(opts(
-                    "kube_api_rate_limited_seconds_total",
-                    "Delay of requests to the API server by --kube-api-qps",
-                ))?,
-            )?,
+            events_dropped: families
+                .counter("events_dropped_total", "Events dropped because the queue was full")?,
+            rate_limited_seconds: families.register(Counter::with_opts(families.opts(
+                "kube_api_rate_limited_seconds_total",
+                "Delay of requests to the API server by --kube-api-qps",
+            ))?)?,
             watch_errors: counters("watch_errors_total", "Failures of watches, by kind", "kind")?,
             decode_errors: DecodeErrors::register(registry, FIELD_MANAGER)?,
-            reconcile_seconds: registered(
-                registry,
-                HistogramVec::new(
-                    latency("reconcile_seconds", "Duration of reconciles, by kind"),
-                    &["kind"],
-                )?,
+            reconcile_seconds: families.histograms(
+                "reconcile_seconds",
+                "Duration of reconciles, by kind",
+                &LATENCIES,
+                &["kind"],
             )?,
             reconcile_errors: counters("reconcile_errors_total", "Failed reconciles, by kind", "kind")?,
-            paused_workloads: gauge(
+            paused_workloads: families.gauge(
                 "paused_workloads",
                 "Workloads that keep their size by the annotation paused, or at 0 by another writer",
             )?,
-            savings: SavingsMetrics::register(registry)?,
+            savings: SavingsMetrics::register(families)?,
         })
     }
 }
@@ -178,18 +161,17 @@ impl Metrics {
 // === impl SavingsMetrics ===
 
 impl SavingsMetrics {
-    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let gauge = |suffix, help: &str| registered(registry, Gauge::with_opts(opts(suffix, help))?);
+    fn register(families: Families<'_>) -> Result<Self, prometheus::Error> {
         Ok(Self {
-            pod_seconds: gauge(
+            pod_seconds: families.float_gauge(
                 "saved_pod_seconds",
                 "Seconds of pods that all workloads did not use at zero, against one pod each, less the starts after it",
             )?,
-            cpu_seconds: gauge(
+            cpu_seconds: families.float_gauge(
                 "saved_cpu_request_seconds",
                 "saved_pod_seconds in seconds of requested CPUs",
             )?,
-            memory_byte_seconds: gauge(
+            memory_byte_seconds: families.float_gauge(
                 "saved_memory_request_byte_seconds",
                 "saved_pod_seconds in seconds of requested bytes of memory",
             )?,
@@ -204,10 +186,6 @@ impl SavingsMetrics {
     }
 }
 
-fn opts(suffix: &str, help: &str) -> Opts {
-    Opts::new(metric_name(FIELD_MANAGER, suffix), help)
-}
-
 /// Makes the series of these values of the label. Prometheus does not see an increase from a series
 /// that does not exist, so alerts would miss the first failure.
 fn initialized(family: IntCounterVec, values: &[&str]) -> IntCounterVec {
@@ -217,16 +195,10 @@ fn initialized(family: IntCounterVec, values: &[&str]) -> IntCounterVec {
     family
 }
 
-fn registered<C: Collector + Clone + 'static>(
-    registry: &Registry,
-    family: C,
-) -> Result<C, prometheus::Error> {
-    registry.register(Box::new(family.clone()))?;
-    Ok(family)
-}
-
 #[cfg(test)]
 mod tests {
+    use component_base::metrics::metric_name;
+
     use super::*;
 
     #[test]

@@ -1,6 +1,7 @@
 //! Metrics of the [`FallbackWaker`](crate::fallback_waker::FallbackWaker).
 
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use component_base::metrics::Families;
+use prometheus::IntCounter;
 
 /// Handles of the fallback waker.
 #[derive(Clone, Debug)]
@@ -12,19 +13,16 @@ pub struct FallbackWakerMetrics {
 // === impl FallbackWakerMetrics ===
 
 impl FallbackWakerMetrics {
-    /// Registers the family.
+    /// Registers the families.
     ///
     /// # Errors
-    /// When the registry has it already.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let wakes = IntCounterVec::new(
-            Opts::new(
-                "rouse_activator_fallback_wakes_total",
-                "Attempts to scale a workload from zero while no zero-scaler was reachable, by outcome",
-            ),
+    /// When the registry has one of these metrics already.
+    pub fn register(families: Families<'_>) -> Result<Self, prometheus::Error> {
+        let wakes = families.counters(
+            "fallback_wakes_total",
+            "Attempts to scale a workload from zero while no zero-scaler was reachable, by outcome",
             &["outcome"],
         )?;
-        registry.register(Box::new(wakes.clone()))?;
         let wakes = |outcome| wakes.with_label_values(&[outcome]);
         Ok(Self { scaled: wakes("scaled"), failed: wakes("failed") })
     }

@@ -1,6 +1,7 @@
 //! Metrics of the [`slot_exchange`](crate::slots::slot_exchange).
 
-use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use component_base::metrics::Families;
+use prometheus::{IntCounter, IntGauge};
 
 /// Handles of the slot exchange.
 #[derive(Clone, Debug)]
@@ -17,18 +18,13 @@ impl SlotExchangeMetrics {
     ///
     /// # Errors
     /// When the registry has one of these metrics already.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let connections =
-            IntGauge::new("rouse_activator_peer_connections", "Other activators that are connected")?;
-        let messages = IntCounterVec::new(
-            Opts::new(
-                "rouse_activator_slot_messages_total",
-                "Messages about slots exchanged with other activators, by direction",
-            ),
+    pub fn register(families: Families<'_>) -> Result<Self, prometheus::Error> {
+        let connections = families.gauge("peer_connections", "Other activators that are connected")?;
+        let messages = families.counters(
+            "slot_messages_total",
+            "Messages about slots exchanged with other activators, by direction",
             &["direction"],
         )?;
-        registry.register(Box::new(connections.clone()))?;
-        registry.register(Box::new(messages.clone()))?;
         let messages = |direction| messages.with_label_values(&[direction]);
         Ok(Self { connections, sent: messages("sent"), received: messages("received") })
     }

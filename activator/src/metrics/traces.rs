@@ -1,6 +1,7 @@
 //! Metrics of the export of [traces](crate::traces).
 
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use component_base::metrics::Families;
+use prometheus::IntCounter;
 
 /// Handles of the export.
 #[derive(Clone, Debug)]
@@ -18,20 +19,16 @@ impl TraceMetrics {
     ///
     /// # Errors
     /// When the registry has one of these metrics already.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let spans = IntCounterVec::new(
-            Opts::new(
-                "rouse_activator_spans_total",
-                "Spans by outcome: exported, failed (the collector did not take them) or dropped (the queue was full)",
-            ),
+    pub fn register(families: Families<'_>) -> Result<Self, prometheus::Error> {
+        let spans = families.counters(
+            "spans_total",
+            "Spans by outcome: exported, failed (the collector did not take them) or dropped (the queue was full)",
             &["outcome"],
         )?;
-        let over_rate = IntCounter::new(
-            "rouse_activator_traces_over_rate_total",
+        let over_rate = families.counter(
+            "traces_over_rate_total",
             "Sampled requests without spans, because a second had its ten traces",
         )?;
-        registry.register(Box::new(spans.clone()))?;
-        registry.register(Box::new(over_rate.clone()))?;
         let [exported, failed, dropped] =
             ["exported", "failed", "dropped"].map(|outcome| spans.with_label_values(&[outcome]));
         Ok(Self { exported, failed, dropped, over_rate })

@@ -6,11 +6,9 @@
 use std::sync::OnceLock;
 
 use autoscaler::Key;
-use component_base::metrics::GaugeGuard;
+use component_base::metrics::{Families, GaugeGuard};
 use http::StatusCode;
-use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-};
+use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use proxy::tcp::{ConnectionCounters, ConnectionOutcome};
 
 use crate::reports::cold_start::{ColdStartPhase, ColdStartTrace};
@@ -76,52 +74,42 @@ impl WorkloadFamilies {
     ///
     /// # Errors
     /// When the registry has one of these metrics already.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+    pub fn register(families: Families<'_>) -> Result<Self, prometheus::Error> {
         let workload = &["namespace", "workload"];
-        let requests = IntCounterVec::new(
-            Opts::new("rouse_activator_requests_total", "Responses sent, by class of status code"),
-            &["namespace", "workload", "code_class"],
-        )?;
-        let connections = IntCounterVec::new(
-            Opts::new("rouse_activator_tcp_connections_total", "TCP connections that have ended, by outcome"),
-            &["namespace", "workload", "outcome"],
-        )?;
-        let held = IntGaugeVec::new(
-            Opts::new("rouse_activator_held_requests", "Requests that wait for a pod"),
-            workload,
-        )?;
-        let waiting_pages = IntCounterVec::new(
-            Opts::new(
-                "rouse_activator_waiting_pages_total",
+        Ok(Self {
+            requests: families.counters(
+                "requests_total",
+                "Responses sent, by class of status code",
+                &["namespace", "workload", "code_class"],
+            )?,
+            connections: families.counters(
+                "tcp_connections_total",
+                "TCP connections that have ended, by outcome",
+                &["namespace", "workload", "outcome"],
+            )?,
+            held: families.gauges("held_requests", "Requests that wait for a pod", workload)?,
+            waiting_pages: families.counters(
+                "waiting_pages_total",
                 "Waiting pages sent to browsers, which requests_total does not count",
-            ),
-            workload,
-        )?;
-        let queue_full = IntCounterVec::new(
-            Opts::new("rouse_activator_queue_full_total", "Requests rejected because of a full queue"),
-            workload,
-        )?;
-        let memory_full = IntCounterVec::new(
-            Opts::new(
-                "rouse_activator_memory_full_total",
+                workload,
+            )?,
+            queue_full: families.counters(
+                "queue_full_total",
+                "Requests rejected because of a full queue",
+                workload,
+            )?,
+            memory_full: families.counters(
+                "memory_full_total",
                 "Connections closed and requests rejected because the memory budget was full, by kind",
-            ),
-            &["namespace", "workload", "kind"],
-        )?;
-        let opts = HistogramOpts::new(
-            "rouse_activator_cold_start_seconds",
-            "Duration of each phase of a held request, from its arrival to the response head",
-        )
-        .buckets(COLD_START_BUCKETS.to_vec());
-        let cold_start = HistogramVec::new(opts, &["namespace", "workload", "part"])?;
-        registry.register(Box::new(requests.clone()))?;
-        registry.register(Box::new(connections.clone()))?;
-        registry.register(Box::new(held.clone()))?;
-        registry.register(Box::new(waiting_pages.clone()))?;
-        registry.register(Box::new(queue_full.clone()))?;
-        registry.register(Box::new(memory_full.clone()))?;
-        registry.register(Box::new(cold_start.clone()))?;
-        Ok(Self { requests, connections, held, waiting_pages, queue_full, memory_full, cold_start })
+                &["namespace", "workload", "kind"],
+            )?,
+            cold_start: families.histograms(
+                "cold_start_seconds",
+                "Duration of each phase of a held request, from its arrival to the response head",
+                &COLD_START_BUCKETS,
+                &["namespace", "workload", "part"],
+            )?,
+        })
     }
 
     /// Handles of one workload.

@@ -1,7 +1,7 @@
 //! Metrics of the [`StatReporter`](crate::reports::stat_reporter::StatReporter).
 
-use component_base::metrics::GaugeGuard;
-use prometheus::{IntCounter, IntGauge, Registry};
+use component_base::metrics::{Families, GaugeGuard};
+use prometheus::{IntCounter, IntGauge};
 
 /// Handles of the stat reporter.
 #[derive(Clone, Debug)]
@@ -17,17 +17,15 @@ impl PushMetrics {
     ///
     /// # Errors
     /// When the registry has one of these metrics already.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let connections = IntGauge::new(
-            "rouse_activator_push_connections",
+    pub fn register(families: Families<'_>) -> Result<Self, prometheus::Error> {
+        let connections = families.gauge(
+            "push_connections",
             "Connected receivers of reports (metrics-adapters and zero-scalers)",
         )?;
-        let dropped = IntCounter::new(
-            "rouse_activator_pushes_dropped_total",
+        let dropped = families.counter(
+            "pushes_dropped_total",
             "Reports dropped in favour of newer ones, because a receiver was disconnected or slow",
         )?;
-        registry.register(Box::new(connections.clone()))?;
-        registry.register(Box::new(dropped.clone()))?;
         Ok(Self { connections, dropped })
     }
 

@@ -22,12 +22,12 @@ use futures::{Stream, StreamExt};
 use kube::runtime::watcher as watch;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{IntCounter, IntCounterVec, Registry};
 use serde::de::DeserializeOwned;
 
 use super::decoded::{Decoded, UndecodableObject};
 use super::watch_backoff::retried;
-use crate::metrics::metric_name;
+use crate::metrics::Families;
 
 /// Bound of the objects of one watch that are logged. Further ones are only counted.
 const MAX_LOGGED: usize = 1000;
@@ -85,13 +85,9 @@ impl DecodeErrors {
     /// # Errors
     /// When the registry has it already.
     pub fn register(registry: &Registry, component: &str) -> Result<Self, prometheus::Error> {
-        let opts = Opts::new(
-            metric_name(component, "undecodable_objects_total"),
-            "Versions of watched objects that could not be decoded and were skipped, by kind",
-        );
-        let counters = IntCounterVec::new(opts, &["kind"])?;
-        registry.register(Box::new(counters.clone()))?;
-        Ok(Self(counters))
+        let help = "Versions of watched objects that could not be decoded and were skipped, by kind";
+        let families = Families { registry, component };
+        families.counters("undecodable_objects_total", help, &["kind"]).map(Self)
     }
 
     /// For a watch of this kind.
