@@ -37,30 +37,23 @@ pub struct ReadyPods {
 #[derive(Debug, Default)]
 struct Index {
     /// All pods with the inject label.
-    labelled: ListedPods<Namespaces>,
+    labelled: ListedPods,
     /// The other pods of each namespace that has a workload without sidecar.
-    unlabelled: HashMap<String, ListedPods<PodIndex>>,
+    unlabelled: HashMap<String, ListedPods>,
 }
 
 /// The pods of one watch.
 #[derive(Debug, Default)]
-struct ListedPods<T> {
+struct ListedPods {
     synced: bool,
-    pods: T,
+    pods: Namespaces,
     /// A list in progress, which replaces all pods at its end.
-    listing: T,
+    listing: Namespaces,
 }
 
-/// The pods of all namespaces.
+/// Pods by namespace.
 #[derive(Debug, Default)]
 struct Namespaces(HashMap<String, PodIndex>);
-
-/// Where a watch stores its pods.
-trait StorePods: Default {
-    fn newest(&self, pod: &Decoded<KubernetesPod>) -> Arc<Pod>;
-    fn insert(&mut self, namespace: Option<String>, pod: Arc<Pod>);
-    fn remove(&mut self, pod: &Decoded<KubernetesPod>);
-}
 
 // === impl ReadyPods ===
 
@@ -184,29 +177,23 @@ impl Index {
             // Pods without sidecar may have the label all the same.
             Some(self.unlabelled.get(namespace).filter(|pods| pods.synced)?)
         };
-        let others = unlabelled.into_iter().flat_map(|others| others.pods.select(selector));
+        let others = unlabelled.into_iter().flat_map(|others| others.pods.select(namespace, selector));
         Some(labelled.pods.select(namespace, selector).chain(others))
     }
 }
 
 // === impl ListedPods ===
 
-impl<T: StorePods> ListedPods<T> {
+impl ListedPods {
     fn apply(&mut self, event: Event<Decoded<KubernetesPod>>) {
         match event {
-            Event::Init => self.listing = T::default(),
-            Event::InitApply(pod) => {
-                let newest = self.pods.newest(&pod);
-                self.listing.insert(pod.namespace(), newest);
-            }
+            Event::Init => self.listing = Namespaces::default(),
+            Event::InitApply(pod) => self.listing.insert(&pod, self.pods.newest(&pod)),
             Event::InitDone => {
                 self.pods = std::mem::take(&mut self.listing);
                 self.synced = true;
             }
-            Event::Apply(pod) => {
-                let newest = self.pods.newest(&pod);
-                self.pods.insert(pod.namespace(), newest);
-            }
+            Event::Apply(pod) => self.pods.insert(&pod, self.pods.newest(&pod)),
             Event::Delete(pod) => self.pods.remove(&pod),
         }
     }
@@ -222,16 +209,14 @@ impl Namespaces {
     fn select(&self, namespace: &str, selector: &Selector) -> impl Iterator<Item = &Arc<Pod>> {
         self.0.get(namespace).into_iter().flat_map(|pods| pods.select(selector))
     }
-}
 
-impl StorePods for Namespaces {
     fn newest(&self, pod: &Decoded<KubernetesPod>) -> Arc<Pod> {
         let none = PodIndex::default();
         self.0.get(&pod.namespace().unwrap_or_default()).unwrap_or(&none).newest(pod)
     }
 
-    fn insert(&mut self, namespace: Option<String>, pod: Arc<Pod>) {
-        self.0.entry(namespace.unwrap_or_default()).or_default().insert(pod);
+    fn insert(&mut self, of: &Decoded<KubernetesPod>, pod: Arc<Pod>) {
+        self.0.entry(of.namespace().unwrap_or_default()).or_default().insert(pod);
     }
 
     fn remove(&mut self, pod: &Decoded<KubernetesPod>) {
@@ -242,22 +227,6 @@ impl StorePods for Namespaces {
                 self.0.remove(&name);
             }
         }
-    }
-}
-
-// === impl PodIndex ===
-
-impl StorePods for PodIndex {
-    fn newest(&self, pod: &Decoded<KubernetesPod>) -> Arc<Pod> {
-        self.newest(pod)
-    }
-
-    fn insert(&mut self, _: Option<String>, pod: Arc<Pod>) {
-        self.insert(pod);
-    }
-
-    fn remove(&mut self, pod: &Decoded<KubernetesPod>) {
-        self.remove(&pod.name_any());
     }
 }
 
