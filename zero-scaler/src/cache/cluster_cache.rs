@@ -14,6 +14,7 @@ use autoscaler::contract::short_name::private_name;
 use autoscaler::scaling::savings::ResourceTime;
 use component_base::kubernetes::Decoded;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::Service;
 use kube::Resource;
 use kube::runtime::reflector::{Lookup, ObjectRef, Store};
 
@@ -21,7 +22,6 @@ use crate::cache::abandoned_targets::AbandonedTargets;
 use crate::cache::cached_target::CachedTarget;
 use crate::cache::port_leases::PortLeases;
 use crate::cache::reverse_index::{ObjectName, ReverseIndex};
-use crate::cache::service::Service;
 use crate::cache::slice_index::SliceIndex;
 use crate::cache::trimmed_store::TrimmedStore;
 use crate::clock::now;

@@ -31,7 +31,7 @@ use crate::cache::cached_target::CachedTarget;
 use crate::cache::cluster_cache::{ClusterCache, CollectedMetric};
 use crate::cache::last_activation::may_be_at_zero;
 use crate::cache::port_leases::PortLeases;
-use crate::cache::service::Service;
+use crate::cache::service::trimmed;
 use crate::cache::slice_index::service_of;
 use crate::cache::trimmed_store::TrimmedStore;
 use crate::cache::work_queue::WorkQueues;
@@ -90,7 +90,7 @@ pub fn watches(
             Links::all_serverless_services,
         ),
         kinds.trimmed("Metrics", |cache| &cache.metrics, read_metric, Links::metric),
-        kinds.trimmed("Services", |cache| &cache.services, read_service, Links::service),
+        kinds.trimmed("Services", |cache| &cache.services, |it| Some(trimmed(it)), Links::service),
         kinds.trimmed(
             "Deployments",
             |cache| &cache.deployments,
@@ -380,10 +380,6 @@ fn read_metric(metric: &Metric) -> Option<CollectedMetric> {
         spec: metric.spec.clone(),
         owner: controller_of(metric).map(|owner| owner.uid.clone()),
     })
-}
-
-fn read_service(service: &Service) -> Option<Service> {
-    Some(service.trimmed())
 }
 
 /// Of the labels, only the one that the zero-scaler writes is read.

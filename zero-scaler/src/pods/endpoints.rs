@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use autoscaler::api::targets_sidecar;
 use autoscaler::contract::QUEUE_PROXY_PORT;
+use autoscaler::findings::service::ServiceFields;
 use autoscaler::settings::SidecarMode;
-use k8s_openapi::api::core::v1::ServicePort;
+use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 
-use crate::cache::service::Service;
 use crate::cache::slice_index::{SliceIndex, is_ours};
 use crate::pods::private_ports;
 use crate::pods::target_port::tcp_ports;
@@ -31,7 +31,7 @@ pub struct PodEndpoint {
 
 /// Whether the zero-scaler owns the endpoints of the Service, which then has no selector.
 pub fn is_managed(service: &Service) -> bool {
-    service.fields().is_managed()
+    ServiceFields::of(service).is_managed()
 }
 
 /// The TCP ports that can be routed to activators: those that target the sidecar. In managed mode

@@ -9,8 +9,7 @@
 
 use autoscaler::api::{SelectorSource, ServerlessServiceSpec};
 use autoscaler::contract::selector::Selector;
-
-use crate::cache::service::Service;
+use k8s_openapi::api::core::v1::Service;
 
 /// A selector of pods, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

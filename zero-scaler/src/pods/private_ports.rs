@@ -11,13 +11,13 @@
 use std::collections::BTreeSet;
 
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::findings::service::ServiceFields;
 use autoscaler::settings::SidecarMode;
-use k8s_openapi::api::core::v1::ServicePort;
+use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::api::discovery::v1::EndpointPort;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
-use crate::cache::service::Service;
 use crate::pods::target_port::{TargetPort, tcp_ports};
 
 /// Name of the sidecar's port where it is the only one.
@@ -31,7 +31,7 @@ const APP_PORT: &str = "rouse-";
 /// The ports of the private Service of `service`, ordered by number.
 pub(crate) fn private_ports(service: &Service, sidecar: SidecarMode) -> Vec<Value> {
     let to_sidecar = IntOrString::String(QUEUE_PROXY.to_owned());
-    let mut ports: Vec<(i32, Value)> = service.fields().direct_ports().map(of_app).collect();
+    let mut ports: Vec<(i32, Value)> = ServiceFields::of(service).direct_ports().map(of_app).collect();
     if sidecar.is_required() {
         let number = i32::from(QUEUE_PROXY_PORT);
         ports.push((number, port(ONLY_PORT, number, TCP, &to_sidecar)));

@@ -1,9 +1,8 @@
 //! The TCP ports of a Service, and their target ports on the pods.
 
-use k8s_openapi::api::core::v1::ServicePort;
+use autoscaler::findings::service::ServiceFields;
+use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-
-use crate::cache::service::Service;
 
 /// A port of the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,5 +28,5 @@ impl TargetPort {
 
 /// The TCP ports of a Service.
 pub(crate) fn tcp_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
-    service.fields().tcp_ports()
+    ServiceFields::of(service).tcp_ports()
 }

@@ -7,9 +7,10 @@
 //! kube-proxy uses hints only while every ready endpoint of the Service has some. Activators
 //! without hints would thus disable the hints of an attached Service's pods.
 
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointHints, ForNode, ForZone};
 
-use crate::cache::service::Service;
+use crate::cache::service::has_topology_mode;
 
 /// Which clients prefer an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub(crate) fn hints_of_activator(service: &Service, activator: &Endpoint) -> Opt
 fn near(service: &Service) -> Option<Near> {
     // As in Kubernetes, the annotation has precedence. Its shares of zones follow the CPUs of their
     // nodes; a few activators are not divided by CPUs.
-    if service.has_topology_mode() {
+    if has_topology_mode(service) {
         return Some(Near::Zone);
     }
     match service.spec.as_ref()?.traffic_distribution.as_deref()? {
@@ -45,11 +46,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cache::service::trimmed;
 
     fn hints(service: &Value, activator: &Value) -> Value {
         let service: Service = serde_json::from_value(service.clone()).unwrap();
         let activator: Endpoint = serde_json::from_value(activator.clone()).unwrap();
-        serde_json::to_value(hints_of_activator(&service.trimmed(), &activator)).unwrap()
+        serde_json::to_value(hints_of_activator(&trimmed(&service), &activator)).unwrap()
     }
 
     #[test]

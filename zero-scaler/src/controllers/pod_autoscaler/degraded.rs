@@ -11,6 +11,7 @@ use autoscaler::contract::{CONTAINER_CONCURRENCY, NO_WAKE, QUEUE_PROXY, QUEUE_PR
 use autoscaler::findings::Problem;
 use autoscaler::findings::annotations::{AnnotatedObject, without_effect};
 use autoscaler::findings::hpa::metric_failure;
+use autoscaler::findings::service::ServiceFields;
 use autoscaler::findings::sidecar::Sidecar;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
@@ -56,7 +57,7 @@ pub(super) fn advice(observed: &ObservedWorkload) -> Option<(Reason, String)> {
         .or_else(|| service_warning(observed))
         .or_else(|| {
             let service = observed.service.as_ref().filter(|_| allowed(observed))?;
-            Some(problem(service.fields().keeps_above_zero()?))
+            Some(problem(ServiceFields::of(service).keeps_above_zero()?))
         })
         .or_else(|| Some((Reason::ContainerConcurrencyMismatch, concurrency_mismatch(observed)?)))
         .or_else(|| Some((Reason::NoWakeMismatch, no_wake_mismatch(observed)?)))

@@ -12,6 +12,7 @@ use autoscaler::api::{
 };
 use autoscaler::findings::Problem;
 use autoscaler::findings::hpa::HpaAcceptance;
+use autoscaler::findings::service::ServiceFields;
 use autoscaler::findings::sidecar::Sidecar;
 use autoscaler::findings::wake::NextPods;
 use autoscaler::scaling::scale_to_zero::SeenFor;
@@ -19,6 +20,7 @@ use autoscaler::settings::{ScheduledMinimum, SettingError, Settings, SidecarMode
 use autoscaler::{Decision, Key};
 use k8s_openapi::Resource;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt;
 
 use super::rival::{Rival, another_target};
@@ -29,7 +31,7 @@ use crate::cache::cached_target::footprint::PodFootprint;
 use crate::cache::cached_target::scale::Scale;
 use crate::cache::cluster_cache::CollectedMetric;
 use crate::cache::last_activation::ACTIVE;
-use crate::cache::service::Service;
+use crate::cache::service::{cluster_ips, has_local_external_policy, has_local_internal_policy};
 use crate::clock::now;
 use crate::controllers::context::Context;
 use crate::controllers::hpa::evaluate;
@@ -164,11 +166,10 @@ impl ObservedWorkload {
         u64::try_from(next.saturating_sub(self.now.as_millisecond())).ok().map(Duration::from_millis)
     }
 
-    /// Whether the nodes with endpoints should not change with the mode: a load balancer sends
-    /// requests to a node until its next health check there, also after the last endpoint has left
-    /// the node.
+    /// Whether the nodes with endpoints should not change with the mode: a load balancer uses one
+    /// until its next health check there, also after the last endpoint has left the node.
     pub(super) fn keeps_nodes(&self) -> bool {
-        self.service.as_ref().is_some_and(|service| service.has_local_external_policy())
+        self.service.as_ref().is_some_and(|service| has_local_external_policy(service))
     }
 
     /// Whether nothing counts the requests: pods have no sidecar, and activators are not in the
@@ -183,7 +184,7 @@ impl ObservedWorkload {
     /// Whether requests can bypass the activators: by all ports of the Service, or on nodes without
     /// one.
     pub(super) fn bypasses_activators(&self) -> bool {
-        if self.service.as_ref().is_some_and(|service| service.has_local_traffic_policy()) {
+        if self.service.as_ref().is_some_and(|service| has_local_internal_policy(service)) {
             return true;
         }
         let status = self.serverless_service.as_ref().and_then(|service| service.status.as_ref());
@@ -327,10 +328,10 @@ fn verification_request(
 ) -> Result<VerificationRequest, PathError> {
     let name = &observed.autoscaler.spec.service;
     let service = observed.service.as_deref().ok_or_else(|| PathError::NoService(name.clone()))?;
-    if let Some(problem) = service.fields().keeps_above_zero() {
+    if let Some(problem) = ServiceFields::of(service).keeps_above_zero() {
         return Err(PathError::Blocked(problem.message()));
     }
-    let ips = service.addresses();
+    let ips = cluster_ips(service);
     if ips.is_empty() {
         return Err(PathError::NoClusterIp);
     }

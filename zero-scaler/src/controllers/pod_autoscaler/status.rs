@@ -10,6 +10,7 @@ use autoscaler::api::{
 use autoscaler::contract::NO_METRIC;
 use autoscaler::contract::quantity::{format_milli, milli_from_f64};
 use autoscaler::findings::Problem;
+use autoscaler::findings::service::ServiceFields;
 use autoscaler::routing::sks_mode::SksMode;
 use autoscaler::scaling::scale_to_zero::ActivePhase;
 use autoscaler::scaling::workload_state::WorkloadState;
@@ -199,10 +200,14 @@ fn activator_in_path(
     match (verification, observed.proxied_since()) {
         (Some(Ok(())), _) => verified(),
         (Some(Err(error)), _) => ConditionContent::no(Reason::NotVerified, error.to_string()),
-        (None, None) => match observed.service.as_ref().and_then(|it| it.fields().keeps_above_zero()) {
-            Some(problem) => ConditionContent::no(problem.reason, problem.message()),
-            None => ConditionContent::no(Reason::NotProxied, "no activator is in the Service's endpoints"),
-        },
+        (None, None) => {
+            match observed.service.as_ref().and_then(|it| ServiceFields::of(it).keeps_above_zero()) {
+                Some(problem) => ConditionContent::no(problem.reason, problem.message()),
+                None => {
+                    ConditionContent::no(Reason::NotProxied, "no activator is in the Service's endpoints")
+                }
+            }
+        }
         // A verification holds for as long as the activators stay in the endpoints.
         (None, Some(_)) if is_true(conditions::of(&observed.autoscaler), ACTIVATOR_IN_PATH) => verified(),
         (None, Some(_)) => ConditionContent::unknown(

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use autoscaler::Key;
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus};
 use autoscaler::contract::short_name::private_name;
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
 use serde_json::Value;
 
 use super::desired::{self, is_as_desired};
 use super::observe::ObservedService;
-use crate::cache::service::Service;
 use crate::cache::slice_index::workload_of;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::ReconcileError;

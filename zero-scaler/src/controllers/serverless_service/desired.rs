@@ -14,15 +14,16 @@ use autoscaler::api::{PortLease, SksMode};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::short_name::workload_label;
 use autoscaler::contract::{QUEUE_PROXY_PORT, SLICE_MANAGER, WORKLOAD_LABEL};
+use autoscaler::findings::service::ServiceFields;
 use autoscaler::routing::sks_mode;
-use k8s_openapi::api::core::v1::ServicePort;
+use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use kube::Resource;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::observe::ObservedService;
-use crate::cache::service::Service;
+use crate::cache::service::topology_annotations;
 use crate::cache::slice_index::{MANAGED_BY, SERVICE_NAME};
 use crate::kubernetes::server_side_apply::owner;
 use crate::pods::endpoints::{PodEndpoint, is_ready, routable_ports};
@@ -95,7 +96,7 @@ pub(super) fn slices(observed: &ObservedService, path: &ServingPath) -> Vec<Endp
 
 /// The pods of a managed Service at its ports of other protocols than TCP.
 fn direct_slices(observed: &ObservedService, family: &str) -> Vec<EndpointSlice> {
-    let ports: Vec<ServicePort> = observed.service.fields().direct_ports().cloned().collect();
+    let ports: Vec<ServicePort> = ServiceFields::of(&observed.service).direct_ports().cloned().collect();
     if ports.is_empty() || !observed.managed {
         return Vec::new();
     }
@@ -282,7 +283,7 @@ pub(super) fn private_service(observed: &ObservedService) -> Option<Value> {
             "ports": private_ports(&observed.service, observed.sks.spec.sidecar),
         },
     });
-    let annotations = observed.service.topology_annotations();
+    let annotations = topology_annotations(&observed.service);
     if !annotations.is_empty() {
         set(&mut private, "/metadata", "annotations", json!(annotations));
     }

@@ -7,16 +7,17 @@ use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, Sta
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::short_name::private_name;
 use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORT, WORKLOAD_LABEL};
-use autoscaler::findings::{Problem, service};
+use autoscaler::findings::Problem;
+use autoscaler::findings::service::{self, ServiceFields};
 use autoscaler::routing::port_lease::PortLeaseError;
 use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
-use k8s_openapi::api::core::v1::ServicePort;
+use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Resource;
 
-use crate::cache::service::Service;
+use crate::cache::service::has_local_internal_policy;
 use crate::cache::slice_index::is_ours;
 use crate::clock::now;
 use crate::controllers::context::Context;
@@ -82,7 +83,7 @@ impl ObservedService {
 
     /// Whether activators may be in the path while pods are ready.
     pub(super) fn may_proxy(&self) -> bool {
-        !self.activators_leaving && self.unleased.is_none() && !self.service.has_local_traffic_policy()
+        !self.activators_leaving && self.unleased.is_none() && !has_local_internal_policy(&self.service)
     }
 
     pub(super) fn ready_pods(&self) -> u32 {
@@ -159,7 +160,7 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
         return Err(Problem::new(Reason::ServiceTaken, problem, fix));
     }
     let has_sidecar = sks.spec.sidecar.is_required();
-    if let Some(problem) = service.fields().unroutable(has_sidecar) {
+    if let Some(problem) = ServiceFields::of(&service).unroutable(has_sidecar) {
         return Err(problem);
     }
     let selects_by_equality =
@@ -220,7 +221,7 @@ fn leases(
         routable_ports(service).filter_map(|port| Some((port, u16::try_from(port.port).ok()?))).collect();
     let wanted: BTreeSet<u16> = ports.iter().map(|(_, number)| *number).collect();
     if wanted.is_empty()
-        && let Some(problem) = service.fields().without_port(QUEUE_PROXY_PORT)
+        && let Some(problem) = ServiceFields::of(service).without_port(QUEUE_PROXY_PORT)
     {
         return Err(problem);
     }
