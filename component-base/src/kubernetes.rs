@@ -22,7 +22,7 @@ pub use client::{ClientError, client};
 pub use decoded::{Decoded, UndecodableObject};
 pub use lease_annotations::watch_lease_annotation;
 pub use namespace_watches::{NamespaceEvent, NamespaceWatches};
-pub use object_watch::{DecodeErrorLog, DecodeErrors, watch_object, watch_objects};
+pub use object_watch::{DecodeErrorLog, DecodeErrors, logged, watch_object, watch_objects};
 pub use own_namespace::{OwnNamespaceError, ensure_own_namespace};
 pub use peers::{watch_members, watch_peers};
 pub use scale::{

@@ -26,7 +26,7 @@ use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{INJECT_LABEL, LEASED_PORTS};
 use autoscaler::routing::proximity::Location;
 use autoscaler::settings::{Pause, SidecarMode};
-use component_base::kubernetes::{DecodeErrors, Decoded, NamespaceWatches, watch_objects};
+use component_base::kubernetes::{DecodeErrors, Decoded, NamespaceWatches, logged, watch_objects};
 use component_base::readiness::ReadinessLatch;
 use futures::{Stream, StreamExt, pin_mut};
 use kube::runtime::WatchStreamExt;
@@ -58,6 +58,7 @@ pub fn follow_workloads(
     let api = Api::<Decoded<ServerlessService>>::all(client);
     let errors = errors.of(&ServerlessService::kind(&()));
     let events = watch_objects(api, watcher::Config::default(), errors).modify(trim_metadata);
+    let events = logged(events, "ServerlessServices".to_owned());
     let persisted = PersistedObjects::new(state_directory, "serverlessservices");
     let span = tracing::info_span!("watch", resource = "serverlessservices");
     follow(events, workload, ClusterChange::Workload, persisted, |_| {}, changes, synced).instrument(span)
@@ -75,6 +76,7 @@ pub fn follow_pods(
     let api = Api::<Decoded<TrimmedPod>>::all(client);
     let config = watcher::Config::default().labels(&format!("{INJECT_LABEL}=true"));
     let events = watch_objects(api, config, errors.of(&TrimmedPod::kind(&()))).modify(trim_pod);
+    let events = logged(events, "pods".to_owned());
     let persisted = PersistedObjects::new(state_directory, "pods");
     let span = tracing::info_span!("watch", resource = "pods");
     let read = move |pod: &TrimmedPod| pod.read(&own);
@@ -104,7 +106,7 @@ fn mark_persisted(pod: &mut TrimmedPod) {
 
 /// Turns watch events into changes.
 async fn follow<K: Resource + Clone + Debug + DeserializeOwned + Serialize, T>(
-    events: impl Stream<Item = Result<Event<Decoded<K>>, watcher::Error>>,
+    events: impl Stream<Item = Event<Decoded<K>>>,
     read: impl Fn(&K) -> T,
     change: impl Fn(Key, Option<T>) -> ClusterChange,
     mut persisted: PersistedObjects<K>,
@@ -131,14 +133,7 @@ async fn follow<K: Resource + Clone + Debug + DeserializeOwned + Serialize, T>(
                 continue;
             }
         };
-        let event = match event {
-            Some(Ok(event)) => event,
-            Some(Err(error)) => {
-                tracing::warn!(%error, "watch failed, retrying");
-                continue;
-            }
-            None => break,
-        };
+        let Some(event) = event else { break };
         persisted.apply(&event);
         let listed = matches!(event, Event::InitDone);
         for (key, value) in keys.apply(event, &read) {

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::watcher;
 use kube::{Api, Client};
 
 use super::object_watch::watch_object;
@@ -48,44 +47,35 @@ impl ObservedSettings {
 }
 
 /// Watches both ConfigMaps. The first item comes when both were read, then one for each change.
-/// Never ends; failed watches are retried.
+/// Never ends; failures are logged and retried.
 pub fn watch_settings(
     client: &Client,
     namespace: &str,
     submitted: &str,
     accepted: &str,
-) -> impl Stream<Item = Result<ObservedSettings, watcher::Error>> + Send + use<> {
+) -> impl Stream<Item = ObservedSettings> + Send + use<> {
     let maps = || Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let submitted = watch_object(maps(), submitted);
     let accepted = watch_object(maps(), accepted);
-    let changes = stream::select(
-        submitted.map(|map| map.map(Change::Submitted)).boxed(),
-        accepted.map(|map| map.map(Change::Accepted)).boxed(),
-    );
+    let changes =
+        stream::select(submitted.map(Change::Submitted).boxed(), accepted.map(Change::Accepted).boxed());
     changes
         .scan((None, None), |(submitted, accepted), change| {
-            let observed = match change {
-                Ok(Change::Submitted(map)) => {
-                    *submitted = Some(map);
-                    observed(submitted, accepted)
-                }
-                Ok(Change::Accepted(map)) => {
-                    *accepted = Some(map);
-                    observed(submitted, accepted)
-                }
-                Err(error) => Some(Err(error)),
-            };
-            std::future::ready(Some(observed))
+            match change {
+                Change::Submitted(map) => *submitted = Some(map),
+                Change::Accepted(map) => *accepted = Some(map),
+            }
+            std::future::ready(Some(observed(submitted, accepted)))
         })
         .filter_map(std::future::ready)
 }
 
-fn observed<E>(
+/// `None` until both were read.
+fn observed(
     submitted: &Option<Option<ConfigMap>>,
     accepted: &Option<Option<ConfigMap>>,
-) -> Option<Result<ObservedSettings, E>> {
-    let (submitted, accepted) = (submitted.clone()?, accepted.clone()?);
-    Some(Ok(ObservedSettings { submitted, accepted }))
+) -> Option<ObservedSettings> {
+    Some(ObservedSettings { submitted: submitted.clone()?, accepted: accepted.clone()? })
 }
 
 fn data(map: Option<&ConfigMap>) -> BTreeMap<String, String> {

@@ -91,8 +91,7 @@ impl Lease {
                     self.release(&mut election, &publisher).await;
                 }
                 event = events.next() => match event {
-                    Some(Ok(object)) => election.observe(object, Instant::now()),
-                    Some(Err(error)) => tracing::warn!(lease = self.name, %error, "watch of the lease failed, retrying"),
+                    Some(object) => election.observe(object, Instant::now()),
                     None => return,
                 },
                 () = clock::sleep_until(due) => self.attempt(&mut election, &publisher).await,

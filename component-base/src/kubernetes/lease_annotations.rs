@@ -9,7 +9,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use tokio::sync::watch;
 
 use super::decoded::Decoded;
-use super::object_watch::{DecodeErrors, watch_objects};
+use super::object_watch::{DecodeErrors, logged, watch_objects};
 use super::peers::follow_members;
 
 /// The parsed `annotation` of each Lease with these labels that has it, by the Lease's name, and
@@ -27,7 +27,7 @@ pub fn watch_lease_annotation<T: Send + Sync + 'static>(
     let (sender, receiver) = watch::channel(None);
     let api = Api::<Decoded<Lease>>::namespaced(client, namespace);
     let config = watcher::Config::default().labels(labels);
-    let events = watch_objects(api, config, errors.of(&Lease::kind(&())));
+    let events = logged(watch_objects(api, config, errors.of(&Lease::kind(&()))), format!("Leases {labels}"));
     let annotated = move |lease: &Lease| {
         let text = lease.annotations().get(annotation).cloned();
         text.map(|text| (lease.name_any(), text)).into_iter().collect()
@@ -37,7 +37,7 @@ pub fn watch_lease_annotation<T: Send + Sync + 'static>(
             let parsed = texts.into_iter().map(|(name, text)| (name, parse(&text)));
             sender.send_replace(Some(parsed.collect()));
         };
-        follow_members(annotation, events, annotated, publish, sender.closed()).await;
+        follow_members(events, annotated, publish, sender.closed()).await;
     };
     (receiver, follow)
 }

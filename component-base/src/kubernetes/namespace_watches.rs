@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{oneshot, watch};
 
 use super::decoded::Decoded;
-use super::object_watch::{DecodeErrors, watch_objects};
+use super::object_watch::{DecodeErrors, logged, watch_objects};
 
 /// Watches the objects of one kind in several namespaces.
 pub struct NamespaceWatches<K: Resource> {
@@ -42,8 +42,6 @@ pub struct NamespaceWatches<K: Resource> {
 pub enum NamespaceEvent<K> {
     /// An event of its watch. The first list ends with `InitDone`.
     Objects(String, Event<Decoded<K>>),
-    /// Its watch failed and is retried.
-    Failed(String, watcher::Error),
     /// It is no longer watched.
     Left(String),
 }
@@ -121,13 +119,11 @@ where
 
     fn watch(&self, namespace: &str) -> BoxStream<'static, NamespaceEvent<K>> {
         let api = Api::<Decoded<K>>::namespaced(self.client.clone(), namespace);
-        let events = watch_objects(api, self.config.clone(), self.errors.of(&K::kind(&())));
+        let kind = K::kind(&());
+        let events = watch_objects(api, self.config.clone(), self.errors.of(&kind));
         let namespace = namespace.to_owned();
-        let event = move |event| match event {
-            Ok(event) => NamespaceEvent::Objects(namespace.clone(), event),
-            Err(error) => NamespaceEvent::Failed(namespace.clone(), error),
-        };
-        events.map(event).boxed()
+        let watched = format!("{kind} in {namespace}");
+        logged(events, watched).map(move |event| NamespaceEvent::Objects(namespace.clone(), event)).boxed()
     }
 }
 
@@ -165,18 +161,12 @@ mod tests {
             self.api.put(&path, json!({"metadata": {"name": name, "namespace": namespace}}));
         }
 
-        /// The next event that is not a failure.
         async fn next(&mut self) -> String {
-            let next = tokio::time::timeout(Duration::from_secs(600), async {
-                loop {
-                    match self.watches.next().await.unwrap() {
-                        NamespaceEvent::Objects(namespace, event) => return describe(&namespace, event),
-                        NamespaceEvent::Left(namespace) => return format!("{namespace}: left"),
-                        NamespaceEvent::Failed(..) => {}
-                    }
-                }
-            });
-            next.await.unwrap()
+            match tokio::time::timeout(Duration::from_secs(600), self.watches.next()).await.unwrap().unwrap()
+            {
+                NamespaceEvent::Objects(namespace, event) => describe(&namespace, event),
+                NamespaceEvent::Left(namespace) => format!("{namespace}: left"),
+            }
         }
 
         async fn expect(&mut self, events: &[&str]) {

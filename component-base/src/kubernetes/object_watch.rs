@@ -66,15 +66,23 @@ where
     })
 }
 
-/// Watches one object; `None` while it does not exist. Never ends; failed watches are retried.
-pub fn watch_object<K>(
-    api: Api<K>,
-    name: &str,
-) -> impl Stream<Item = Result<Option<K>, watcher::Error>> + Send + use<K>
+/// Watches one object; `None` while it does not exist. Never ends; failures are logged and retried.
+pub fn watch_object<K>(api: Api<K>, name: &str) -> impl Stream<Item = Option<K>> + Send + use<K>
 where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    retried(watcher::watch_object(api, name))
+    logged(retried(watcher::watch_object(api, name)), format!("{} {name}", K::kind(&())))
+}
+
+/// What a watch of `watched` receives. Its failures are logged.
+pub fn logged<T: Send>(
+    events: impl Stream<Item = Result<T, watcher::Error>> + Send,
+    watched: String,
+) -> impl Stream<Item = T> + Send {
+    events.filter_map(move |event| {
+        let logged = event.inspect_err(|error| tracing::warn!(watched, %error, "watch failed, retrying"));
+        std::future::ready(logged.ok())
+    })
 }
 
 // === impl DecodeErrors ===

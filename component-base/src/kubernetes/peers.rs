@@ -16,7 +16,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use tokio::sync::watch;
 
 use super::decoded::Decoded;
-use super::object_watch::{DecodeErrors, watch_objects};
+use super::object_watch::{DecodeErrors, logged, watch_objects};
 
 /// The label that names a slice's Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -65,18 +65,17 @@ where
     let config = watcher::Config::default().labels(&format!("{SERVICE_NAME}={service}"));
     let events = watch_objects(api, config, errors.of(&EndpointSlice::kind(&())));
     let service = service.to_owned();
+    let events = logged(events, format!("EndpointSlices of {service}"));
     let follow = async move {
         let publish = |members| publish(&sender, members, &service);
-        follow_members(&service, events, members, publish, sender.closed()).await;
+        follow_members(events, members, publish, sender.closed()).await;
     };
     (receiver, follow)
 }
 
 /// Calls `publish` with the members of all objects whenever they may have changed, until `closed`.
-/// `name` is for the log.
 pub(super) async fn follow_members<K, T>(
-    name: &str,
-    events: impl Stream<Item = Result<Event<Decoded<K>>, watcher::Error>>,
+    events: impl Stream<Item = Event<Decoded<K>>>,
     members: impl Fn(&K) -> BTreeSet<T>,
     publish: impl Fn(BTreeSet<T>),
     closed: impl Future<Output = ()>,
@@ -87,13 +86,8 @@ pub(super) async fn follow_members<K, T>(
     pin_mut!(events, closed);
     let mut listed = ListedMembers::default();
     while let Some(event) = tokio::select! { event = events.next() => event, () = &mut closed => None } {
-        match event {
-            Ok(event) => {
-                if listed.apply(event, &members) {
-                    publish(listed.members());
-                }
-            }
-            Err(error) => tracing::warn!(kind = %K::kind(&()), name, %error, "watch failed, retrying"),
+        if listed.apply(event, &members) {
+            publish(listed.members());
         }
     }
 }

@@ -119,8 +119,7 @@ pub async fn reconcile<K: TrustingObject>(
     loop {
         tokio::select! {
             event = events.next() => match event {
-                Some(Ok(object)) => newest = ObservedObject::from(object),
-                Some(Err(error)) => tracing::warn!(%error, "watch failed, retrying"),
+                Some(object) => newest = ObservedObject::from(object),
                 None => return,
             },
             changed = ca.changed() => if changed.is_err() { return },

@@ -19,7 +19,6 @@ use component_base::readiness::ReadinessLatch;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
-use kube::runtime::watcher;
 use kube::{Api, Client};
 use prometheus::IntGauge;
 use tokio::sync::watch;
@@ -90,24 +89,19 @@ impl ServingCertificate {
         let mut newest = ObservedObject::Unlisted;
         let mut recheck = RECHECK;
         loop {
-            let event: Result<Option<Secret>, watcher::Error> = tokio::select! {
+            let secret: Option<Secret> = tokio::select! {
                 event = events.next() => match event {
-                    Some(event) => event,
+                    Some(secret) => secret,
                     None => return,
                 },
                 () = tokio::time::sleep(recheck) => match &newest {
                     ObservedObject::Unlisted => continue,
-                    ObservedObject::Missing => Ok(None),
-                    ObservedObject::Present(secret) => Ok(Some(Secret::clone(secret))),
+                    ObservedObject::Missing => None,
+                    ObservedObject::Present(secret) => Some(Secret::clone(secret)),
                 },
             };
-            match event {
-                Ok(secret) => {
-                    recheck = self.reconcile(secret.as_ref()).await;
-                    newest = ObservedObject::from(secret);
-                }
-                Err(error) => tracing::warn!(%error, "watch failed, retrying"),
-            }
+            recheck = self.reconcile(secret.as_ref()).await;
+            newest = ObservedObject::from(secret);
         }
     }
 

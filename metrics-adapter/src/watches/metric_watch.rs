@@ -21,7 +21,7 @@ use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTargetError;
 use autoscaler::settings::{AutoscalerConfig, Pause, Settings};
 use autoscaler::stats::collection::WindowSpec;
-use component_base::kubernetes::{Decoded, ObservedSettings, watch_objects, watch_settings};
+use component_base::kubernetes::{Decoded, ObservedSettings, logged, watch_objects, watch_settings};
 use component_base::readiness::{Readiness, ReadinessLatch};
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
@@ -69,7 +69,6 @@ enum WatchEvent {
     Listing,
     Listed(WatchedResource),
     Config(Box<ObservedSettings>),
-    Failed(WatchedResource, watcher::Error),
 }
 
 /// The workloads that may have changed.
@@ -106,7 +105,8 @@ impl MetricWatch {
         let metric_errors = counters.decode_errors.of(&Metric::kind(&()));
         let metric_events = watch_objects(metric_api, all(), metric_errors)
             .modify(|metric| metric.meta_mut().managed_fields = None)
-            .reflect(metric_writer)
+            .reflect(metric_writer);
+        let metric_events = logged(metric_events, "Metrics".to_owned())
             .map(|event| watch_event(WatchedResource::Metric, event));
         let pod_autoscaler_api = Api::<Decoded<PodAutoscaler>>::all(client.clone());
         let pod_autoscaler_errors = counters.decode_errors.of(&PodAutoscaler::kind(&()));
@@ -118,10 +118,11 @@ impl MetricWatch {
                     autoscaler.status = autoscaler.status.take().map(read_status);
                 }
             })
-            .reflect(pod_autoscaler_writer)
+            .reflect(pod_autoscaler_writer);
+        let pod_autoscaler_events = logged(pod_autoscaler_events, "PodAutoscalers".to_owned())
             .map(|event| watch_event(WatchedResource::PodAutoscaler, event));
-        let config_events =
-            watch_settings(client, namespace, CONFIG_MAP, ACCEPTED_CONFIG_MAP).map(config_event);
+        let config_events = watch_settings(client, namespace, CONFIG_MAP, ACCEPTED_CONFIG_MAP)
+            .map(|observed| WatchEvent::Config(Box::new(observed)));
         let events = [metric_events.boxed(), pod_autoscaler_events.boxed(), config_events.boxed()];
         Self {
             metrics,
@@ -179,10 +180,6 @@ impl MetricWatch {
                 if self.latches.remove(&WatchedResource::Config).is_some() {
                     self.dirty = DirtyWorkloads::All;
                 }
-            }
-            WatchEvent::Failed(resource, error) => {
-                tracing::warn!(?resource, %error, "watch failed, retrying");
-                return false;
             }
         }
         // Until every list has come, a table would lack workloads that exist.
@@ -292,15 +289,11 @@ impl std::fmt::Debug for MetricWatch {
     }
 }
 
-fn watch_event<K: ResourceExt>(
-    resource: WatchedResource,
-    event: Result<Event<K>, watcher::Error>,
-) -> WatchEvent {
+fn watch_event<K: ResourceExt>(resource: WatchedResource, event: Event<K>) -> WatchEvent {
     match event {
-        Ok(Event::Init | Event::InitApply(_)) => WatchEvent::Listing,
-        Ok(Event::InitDone) => WatchEvent::Listed(resource),
-        Ok(Event::Apply(object) | Event::Delete(object)) => WatchEvent::Object(key_of(&object)),
-        Err(error) => WatchEvent::Failed(resource, error),
+        Event::Init | Event::InitApply(_) => WatchEvent::Listing,
+        Event::InitDone => WatchEvent::Listed(resource),
+        Event::Apply(object) | Event::Delete(object) => WatchEvent::Object(key_of(&object)),
     }
 }
 
@@ -309,13 +302,6 @@ fn watch_event<K: ResourceExt>(
 fn read_status(status: PodAutoscalerStatus) -> PodAutoscalerStatus {
     let PodAutoscalerStatus { learning, replicas, .. } = status;
     PodAutoscalerStatus { learning, replicas, ..PodAutoscalerStatus::default() }
-}
-
-fn config_event(event: Result<ObservedSettings, watcher::Error>) -> WatchEvent {
-    match event {
-        Ok(observed) => WatchEvent::Config(Box::new(observed)),
-        Err(error) => WatchEvent::Failed(WatchedResource::Config, error),
-    }
 }
 
 fn workload(

@@ -17,7 +17,9 @@ use std::time::Duration;
 use autoscaler::contract::INJECT_LABEL;
 use autoscaler::contract::selector::Selector;
 use autoscaler::settings::SidecarMode;
-use component_base::kubernetes::{DecodeErrors, Decoded, NamespaceEvent, NamespaceWatches, watch_objects};
+use component_base::kubernetes::{
+    DecodeErrors, Decoded, NamespaceEvent, NamespaceWatches, logged, watch_objects,
+};
 use component_base::readiness::ReadinessLatch;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod as KubernetesPod;
@@ -64,18 +66,14 @@ impl ReadyPods {
         let config = watcher::Config::default().labels(&format!("{INJECT_LABEL}=true"));
         let api = Api::<Decoded<KubernetesPod>>::all(client);
         let events = watch_objects(api, config, errors.of(&KubernetesPod::kind(&())));
+        let events = logged(events, "pods".to_owned());
         pin_mut!(events);
         let mut latch = Some(latch);
         while let Some(event) = events.next().await {
-            match event {
-                Ok(event) => {
-                    let listed = matches!(event, Event::InitDone);
-                    self.apply(event);
-                    if listed {
-                        drop(latch.take());
-                    }
-                }
-                Err(error) => tracing::warn!(resource = "pods", %error, "watch failed, retrying"),
+            let listed = matches!(event, Event::InitDone);
+            self.apply(event);
+            if listed {
+                drop(latch.take());
             }
         }
     }
@@ -91,9 +89,6 @@ impl ReadyPods {
         while let Some(event) = watches.next().await {
             match event {
                 NamespaceEvent::Objects(namespace, event) => self.apply_unlabelled(namespace, event),
-                NamespaceEvent::Failed(namespace, error) => {
-                    tracing::warn!(resource = "pods", %namespace, %error, "watch failed, retrying");
-                }
                 NamespaceEvent::Left(namespace) => {
                     self.index.write().unlabelled.remove(&namespace);
                 }

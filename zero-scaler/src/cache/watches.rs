@@ -16,9 +16,9 @@ use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::findings::annotations::name_of_group;
 use autoscaler::findings::hpa::{is_ambiguous, is_metric_failure};
-use component_base::kubernetes::{Decoded, watch_objects};
+use component_base::kubernetes::{Decoded, logged, watch_objects};
 use component_base::readiness::Readiness;
-use futures::{StreamExt, pin_mut};
+use futures::{StreamExt, TryStreamExt, pin_mut};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ObjectMeta;
@@ -206,20 +206,13 @@ impl Kinds<'_> {
         let links = self.links.clone();
         let failures = self.metrics.watch_errors.with_label_values(&[name]);
         Box::pin(async move {
+            let events = logged(events.inspect_err(|_| failures.inc()), name.to_owned());
             pin_mut!(events);
             while let Some(event) = events.next().await {
-                match event {
-                    Ok(event) => {
-                        let listed = matches!(event, Event::InitDone);
-                        take(&links, event);
-                        if listed {
-                            latch = None;
-                        }
-                    }
-                    Err(error) => {
-                        failures.inc();
-                        tracing::warn!(kind = name, %error, "watch failed, retrying");
-                    }
+                let listed = matches!(event, Event::InitDone);
+                take(&links, event);
+                if listed {
+                    latch = None;
                 }
             }
             drop(latch);

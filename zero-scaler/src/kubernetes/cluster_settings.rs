@@ -76,7 +76,7 @@ impl ClusterSettings {
             }
             tokio::select! {
                 change = changes.next() => match change {
-                    Some(Ok(new)) => {
+                    Some(new) => {
                         observed = new;
                         if let Some(announced) = uninstall(&observed).filter(|announced| announce(*announced)) {
                             tracing::warn!(announced, "announcement of an uninstall changed");
@@ -86,7 +86,6 @@ impl ClusterSettings {
                         pending = self.is_valid(&observed) && observed.is_copy_outdated();
                         drop(latch.take());
                     }
-                    Some(Err(error)) => tracing::warn!(%error, "watch of the settings failed, retrying"),
                     None => return,
                 },
                 () = leadership.acquired(), if pending && !is_leader => {}

@@ -20,14 +20,10 @@ pub(crate) async fn follow(client: UrgentClient, namespace: String, on_deletion:
     pin_mut!(objects);
     let mut deleted = false;
     while let Some(object) = objects.next().await {
-        match object {
-            Ok(Some(object)) if object.metadata.deletion_timestamp.is_some() && !deleted => {
-                tracing::warn!(%namespace, "installation namespace is being deleted, scaling all workloads from zero");
-                deleted = true;
-                on_deletion();
-            }
-            Ok(_) => {}
-            Err(error) => tracing::debug!(%error, "watch of the installation namespace failed, retrying"),
+        if object.is_some_and(|object| object.metadata.deletion_timestamp.is_some()) && !deleted {
+            tracing::warn!(%namespace, "installation namespace is being deleted, scaling all workloads from zero");
+            deleted = true;
+            on_deletion();
         }
     }
 }

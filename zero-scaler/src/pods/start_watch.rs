@@ -24,7 +24,7 @@ use std::time::Duration;
 use autoscaler::Key;
 use autoscaler::api::StartFailure;
 use autoscaler::scaling::pod_start::{PodStartFailure, StartCause};
-use component_base::kubernetes::{DecodeErrors, Decoded, watch_objects};
+use component_base::kubernetes::{DecodeErrors, Decoded, logged, watch_objects};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::watcher;
@@ -163,6 +163,7 @@ impl StartWatches {
         async move {
             tokio::time::sleep(WATCH_DELAY).await;
             let events = watch_objects(pods, watcher::Config::default().labels(&selector), errors);
+            let events = logged(events, format!("starting pods of {key}"));
             let report = |problem: &Option<StartProblem>| {
                 *observed.lock() = Some(problem.clone());
                 queues.autoscalers.enqueue(key.clone());

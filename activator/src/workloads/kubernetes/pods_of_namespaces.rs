@@ -66,10 +66,6 @@ impl PodsOfNamespaces {
             let applied = match event {
                 Some(NamespaceEvent::Objects(namespace, event)) => self.apply(&namespace, event).await,
                 Some(NamespaceEvent::Left(namespace)) => self.leave(&namespace).await,
-                Some(NamespaceEvent::Failed(namespace, error)) => {
-                    tracing::warn!(%namespace, %error, "watch failed, retrying");
-                    Ok(())
-                }
                 None => return,
             };
             if applied.is_err() {

@@ -26,16 +26,10 @@ pub async fn watch_front_proxy(client: Client, front_proxy: Arc<ArcSwap<FrontPro
     pin_mut!(maps);
     let mut latch = Some(latch);
     while let Some(map) = maps.next().await {
-        match map {
-            Ok(Some(map)) => match FrontProxy::parse(&map.data.unwrap_or_default()) {
-                Ok(new) => front_proxy.store(Arc::new(new)),
-                Err(error) => tracing::error!(%error, "invalid ConfigMap, keeping the last valid one"),
-            },
-            Ok(None) => tracing::error!("ConfigMap not found, keeping its last content"),
-            Err(error) => {
-                tracing::warn!(%error, "watch failed, retrying");
-                continue;
-            }
+        match map.map(|map| FrontProxy::parse(&map.data.unwrap_or_default())) {
+            Some(Ok(new)) => front_proxy.store(Arc::new(new)),
+            Some(Err(error)) => tracing::error!(%error, "invalid ConfigMap, keeping the last valid one"),
+            None => tracing::error!("ConfigMap not found, keeping its last content"),
         }
         drop(latch.take());
     }

@@ -13,7 +13,7 @@ use component_base::kubernetes::Decoded;
 use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::watcher::Event;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::pods::node_acknowledgements::NodeAcknowledgements;
@@ -115,7 +115,7 @@ impl StartProblemFinder {
     /// is no pod, `refusal` finds why the API server refuses one.
     pub(super) async fn run<F: Future<Output = Option<String>>>(
         mut self,
-        events: impl Stream<Item = Result<Event<Decoded<Pod>>, watcher::Error>>,
+        events: impl Stream<Item = Event<Decoded<Pod>>>,
         refusal: impl Fn() -> F,
         report: impl Fn(&Option<StartProblem>),
     ) {
@@ -128,8 +128,7 @@ impl StartProblemFinder {
             let is_missing = self.listed && self.pods.is_empty() && reported_refusal.is_none();
             tokio::select! {
                 event = events.next() => match event {
-                    Some(Ok(event)) => self.apply(event, Instant::now()),
-                    Some(Err(error)) => tracing::warn!(%error, "watch of starting pods failed, retrying"),
+                    Some(event) => self.apply(event, Instant::now()),
                     None => return,
                 },
                 () = component_base::clock::sleep_until(self.next_change(Instant::now())) => {}
@@ -297,7 +296,7 @@ mod tests {
         fn refusing(reported: Option<PodStartFailure>, refused: Option<&'static str>) -> Self {
             let (events, mut arriving) = mpsc::unbounded_channel();
             let (report_sender, reports) = mpsc::unbounded_channel();
-            let stream = futures::stream::poll_fn(move |cx| arriving.poll_recv(cx)).map(Ok);
+            let stream = futures::stream::poll_fn(move |cx| arriving.poll_recv(cx));
             let report = move |problem: &Option<StartProblem>| {
                 let _ = report_sender.send(problem.clone());
             };

@@ -18,7 +18,7 @@ async fn in_force(scenario: &Scenario) -> Option<String> {
     let client = scenario.cluster.api.client();
     let changes = watch_settings(&client, "rouse-system", "config-autoscaler", "config-autoscaler-accepted");
     pin_mut!(changes);
-    changes.next().await.unwrap().unwrap().in_force().get("requests-per-second-target-default").cloned()
+    changes.next().await.unwrap().in_force().get("requests-per-second-target-default").cloned()
 }
 
 fn copies(scenario: &Scenario) -> usize {
