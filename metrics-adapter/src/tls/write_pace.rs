@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use component_base::retry::delay_after;
 use tokio::time::Instant;
 
 /// Delay before the second restoration; it doubles with each further one.
@@ -29,9 +30,9 @@ pub(crate) struct WritePace {
 impl WritePace {
     /// When the next write may be sent; `None` is at once.
     pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
-        let doublings = self.recent(now).checked_sub(2)?;
-        let delay = FIRST_DELAY.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX));
-        self.last.map(|last| last + delay.min(LONGEST_DELAY)).filter(|due| *due > now)
+        let delayed = self.recent(now).checked_sub(2)?;
+        let delay = delay_after(delayed, FIRST_DELAY, LONGEST_DELAY);
+        self.last.map(|last| last + delay).filter(|due| *due > now)
     }
 
     /// Whether the value was overwritten after each of several writes.

@@ -18,6 +18,7 @@ use autoscaler::findings::Problem;
 use autoscaler::findings::reasons::Reason;
 use autoscaler::findings::wake::{WakeEvidence, blocking_condition, is_of_template, newest_ready_pod};
 use component_base::kubernetes::Decoded;
+use component_base::retry::delay_after;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodTemplateSpec};
 use kube::api::{ListParams, ObjectMeta};
 use kube::{Api, Client, ResourceExt};
@@ -42,7 +43,8 @@ pub struct WakeChecks {
 struct Blocked {
     problem: Problem,
     until: Instant,
-    delay: Duration,
+    /// Checks that found a problem before this one.
+    before: u32,
 }
 
 // === impl WakeChecks ===
@@ -82,9 +84,9 @@ impl WakeChecks {
         let mut blocked = self.blocked.lock();
         match &problem {
             Some(problem) => {
-                let delay = blocked.get(key).map_or(FIRST_DELAY, |it| (it.delay * 2).min(LAST_DELAY));
-                let problem = problem.clone();
-                blocked.insert(key.clone(), Blocked { problem, until: now() + delay, delay });
+                let before = blocked.get(key).map_or(0, |it| it.before.saturating_add(1));
+                let until = now() + delay_after(before, FIRST_DELAY, LAST_DELAY);
+                blocked.insert(key.clone(), Blocked { problem: problem.clone(), until, before });
             }
             None => drop(blocked.remove(key)),
         }
