@@ -28,9 +28,9 @@ use proxy::server::ServerOptions;
 use proxy::workers::Workers;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tokio_util::task::TaskTracker;
 
 use crate::args::{Args, Limits, worker_count};
 use crate::fallback_waker::{FallbackWaker, StrandedQuery};
@@ -50,9 +50,9 @@ use crate::requests::wake_bound::WakeBound;
 use crate::slots::slot_exchange::{self, SlotExchangeConfig};
 use crate::throttler::Throttler;
 use crate::traces::collector::{self, CollectorError};
+use crate::traces::rate_limited_sampler::rate_limited;
 use crate::traces::settings::TraceSettings;
-use crate::traces::span_export::{self, SpanExport};
-use crate::traces::trace_sink::TraceSink;
+use crate::traces::span_export::SpanExport;
 use crate::traces::tracer::Tracer;
 use crate::workloads::{ClusterChange, Namespaces, file, kubernetes};
 
@@ -209,9 +209,9 @@ fn tracer(
     metrics: &TraceMetrics,
 ) -> Result<Option<(Arc<Tracer>, SpanExport)>, CollectorError> {
     let Some(settings) = settings else { return Ok(None) };
-    let (queue, export) = span_export::channel(collector::exporter(&settings)?, metrics.clone());
-    let sink = TraceSink::new(settings.traces_per_second, queue, metrics.clone(), Instant::now());
-    Ok(Some((Arc::new(Tracer::new(settings.sampler, sink)), export)))
+    let limit = rate_limited(settings.traces_per_second, metrics.clone());
+    let export = SpanExport::start(collector::exporter(&settings)?, limit, metrics.clone());
+    Ok(Some((Arc::new(Tracer::new(settings.sampler, export.tracer())), export)))
 }
 
 // === impl App ===
@@ -274,9 +274,7 @@ impl App {
     /// Runs until `stop`, then drains.
     pub async fn run(mut self, sources: Sources, readiness: &Readiness, stop: CancellationToken) {
         let (close, connections) = (CancellationToken::new(), TaskTracker::new());
-        let (hold_end, drained) = (CancellationToken::new(), CancellationToken::new());
-        let exported = self.span_export.take().map(|export| export.run(drained.clone()));
-        let exported = exported.map(|run| AbortOnDropHandle::new(tokio::spawn(run)));
+        let hold_end = CancellationToken::new();
         let options = ServerOptions {
             header_read_timeout: self.limits.header_timeout,
             idle_timeout: self.limits.connection_idle_timeout,
@@ -310,10 +308,8 @@ impl App {
             _ = work => tracing::error!("a task ended unexpectedly, stopping"),
             () = end => {}
         }
-        drained.cancel();
-        if let Some(exported) = exported {
-            // An error is a panic, which was logged.
-            let _ = exported.await;
+        if let Some(export) = self.span_export.take() {
+            export.stop().await;
         }
     }
 

@@ -228,10 +228,10 @@ async fn silent_collector_fills_the_queue_and_further_spans_are_dropped() {
     let _pod = FakePod::ready(POD, harness.pod_port).await;
     harness.pod_seen(POD, true).await;
     let client = client();
-    // Two spans each: the batch that is sent, the queue of 512 traces, and more. A request that
+    // Two spans each: the batch of 512 that is sent, the queue of 2048, and more. A request that
     // waited for the collector would take ten seconds.
     let sends = async {
-        for _ in 0..1000 {
+        for _ in 0..1500 {
             assert_eq!(client.request(request(&harness, "01")).await.unwrap().status(), 200);
         }
     };

@@ -40,9 +40,9 @@ impl TraceMetrics {
         counter.inc_by(count as u64);
     }
 
-    /// Counts spans for which the queue had no place.
-    pub fn dropped(&self, count: usize) {
-        self.dropped.inc_by(count as u64);
+    /// Counts a span for which the queue had no place.
+    pub fn dropped(&self) {
+        self.dropped.inc();
     }
 
     /// Counts a sampled request without a trace.

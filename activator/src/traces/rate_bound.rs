@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// Bounds the traces that begin in one second.
 #[derive(Debug)]
-pub struct RateBound {
+pub(super) struct RateBound {
     per_second: NonZeroU32,
     start: Instant,
     /// The second since `start` in the upper half, the traces in it in the lower one.
@@ -19,12 +19,12 @@ pub struct RateBound {
 
 impl RateBound {
     /// A bound. Its first second begins at `start`.
-    pub fn new(per_second: NonZeroU32, start: Instant) -> Self {
+    pub(super) fn new(per_second: NonZeroU32, start: Instant) -> Self {
         Self { per_second, start, used: AtomicU64::new(0) }
     }
 
     /// Takes one trace; false if the second has no more.
-    pub fn try_take(&self, now: Instant) -> bool {
+    pub(super) fn try_take(&self, now: Instant) -> bool {
         let second = now.saturating_duration_since(self.start).as_secs() << 32;
         let mut used = self.used.load(Ordering::Relaxed);
         loop {

@@ -1,53 +1,52 @@
 //! RequestTrace: the trace of one request, from its head to its response head or failure.
 //!
-//! It becomes spans when it is dropped, so that a client that disconnects ends its trace as well.
-//! The trace ends before the response body does, because a stream may take hours.
+//! Its spans end when it is dropped, so that a client that disconnects ends its trace as well. The
+//! trace ends before the response body does, because a stream may take hours.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
+use opentelemetry::Context;
+use opentelemetry::trace::TraceContextExt;
 use tokio::time::Instant;
 
 use crate::reports::cold_start::ColdStartTrace;
-use crate::traces::ended_trace::{EndedTrace, TraceOutcome, TracedRequest};
-use crate::traces::parent_context::{self, TRACEPARENT};
-use crate::traces::spans;
-use crate::traces::trace_ids::TraceIds;
-use crate::traces::trace_sink::TraceSink;
+use crate::traces::spans::RequestSpans;
+use crate::traces::trace_context;
+use crate::traces::traced_request::{TraceOutcome, TracedRequest};
 
 /// The trace of a sampled request.
 #[derive(Debug)]
 pub struct RequestTrace {
-    sink: Arc<TraceSink>,
-    ids: TraceIds,
+    spans: RequestSpans,
     request: TracedRequest,
-    admission: Admission,
+    /// The caller's span, if it has one.
+    caller: Context,
+    /// The span of the request; `None` until it is known that the trace is exported.
+    server: Option<Context>,
     /// The request waited for a pod before `forwarded`.
     held: bool,
     /// When it was sent to the pod that has it now.
     forwarded: Option<Instant>,
+    /// The span of that.
+    forward: Option<Context>,
     outcome: TraceOutcome,
-}
-
-/// Whether the rate bound had place for the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Admission {
-    /// Its request was not held yet.
-    Pending,
-    Admitted,
-    Refused,
 }
 
 // === impl RequestTrace ===
 
 impl RequestTrace {
-    /// A trace of a request that has just arrived. If it is not `admitted`, it is exported only if
-    /// the request is held.
-    pub(super) fn new(sink: Arc<TraceSink>, ids: TraceIds, request: TracedRequest, admitted: bool) -> Self {
-        let admission = if admitted { Admission::Admitted } else { Admission::Pending };
-        let outcome = TraceOutcome::Cancelled;
-        Self { sink, ids, request, admission, held: false, forwarded: None, outcome }
+    /// A trace of a request that has just arrived. Without [`start`](Self::start), it is exported
+    /// only if the request is held.
+    pub(super) fn new(spans: RequestSpans, caller: Context, request: TracedRequest) -> Self {
+        let (held, outcome) = (false, TraceOutcome::Cancelled);
+        Self { spans, request, caller, server: None, held, forwarded: None, forward: None, outcome }
+    }
+
+    /// Starts the first span; false if the second has no more traces.
+    pub(super) fn start(&mut self) -> bool {
+        let server = || self.spans.server(&self.caller, &self.request);
+        self.server.get_or_insert_with(server).span().is_recording()
     }
 
     /// The request is sent to a pod now, `held` before or not. The pod's spans become children of
@@ -55,16 +54,21 @@ impl RequestTrace {
     pub fn forward(&mut self, now: Instant, held: bool, headers: &mut HeaderMap) {
         self.forwarded = Some(now);
         self.held |= held;
-        if self.is_admitted(now)
-            && let Some(value) = parent_context::header(self.ids.trace, self.ids.forward, self.ids.flags)
+        if self.is_exported()
+            && let Some(server) = &self.server
         {
-            headers.insert(TRACEPARENT, value);
+            let forward = self.spans.forward(server, self.request.method, now);
+            trace_context::insert(&forward, headers);
+            self.forward = Some(forward);
         }
     }
 
     /// The pod did not take the request, which is held again.
     pub fn hold_again(&mut self) {
         self.forwarded = None;
+        if let Some(forward) = self.forward.take() {
+            self.spans.end_untaken(&forward, Instant::now());
+        }
     }
 
     /// The request failed with this response.
@@ -77,11 +81,9 @@ impl RequestTrace {
         self.outcome = TraceOutcome::Answered { status, pod, phases };
     }
 
-    fn is_admitted(&mut self, now: Instant) -> bool {
-        if self.admission == Admission::Pending && self.held {
-            self.admission = if self.sink.admit(now) { Admission::Admitted } else { Admission::Refused };
-        }
-        self.admission == Admission::Admitted
+    /// Traces that have not started do so with the hold.
+    fn is_exported(&mut self) -> bool {
+        (self.held || self.server.is_some()) && self.start()
     }
 }
 
@@ -90,10 +92,18 @@ impl Drop for RequestTrace {
         let now = Instant::now();
         // A request that was not forwarded has ended in the hold.
         self.held |= self.forwarded.is_none();
-        if self.is_admitted(now) {
-            let (ids, request, outcome) = (&self.ids, &self.request, &self.outcome);
-            let ended = EndedTrace { ids, request, held: self.held, forwarded: self.forwarded, outcome };
-            self.sink.put(spans::of(&ended, now));
+        if !self.is_exported() {
+            return;
+        }
+        let (spans, outcome) = (&self.spans, &self.outcome);
+        if let Some(server) = &self.server {
+            if self.held {
+                spans.hold(server, outcome, self.request.received, self.forwarded, now);
+            }
+            if let Some(forward) = &self.forward {
+                spans.end_forward(forward, outcome, now);
+            }
+            spans.end_server(server, outcome, self.held, now);
         }
     }
 }

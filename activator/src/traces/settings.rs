@@ -10,8 +10,7 @@ use std::path::PathBuf;
 
 use http::Uri;
 use http::uri::Scheme;
-
-use crate::traces::sampler::{Sampler, SamplerKind, UnknownSampler};
+use opentelemetry_sdk::trace::Sampler;
 
 /// Path of spans below the base URL of a collector.
 const TRACES_PATH: &str = "/v1/traces";
@@ -55,8 +54,12 @@ pub enum TraceSettingsError {
          collectors"
     )]
     Protocol(String),
-    #[error("invalid OTEL_TRACES_SAMPLER {0:?}: {1}")]
-    Sampler(String, UnknownSampler),
+    /// The name is not one of the specification, or of a sampler that is not supported.
+    #[error(
+        "invalid OTEL_TRACES_SAMPLER {0:?}: it must be always_on, always_off, traceidratio, \
+         parentbased_always_on, parentbased_always_off or parentbased_traceidratio"
+    )]
+    Sampler(String),
     /// The argument of the sampler is not a ratio.
     #[error("invalid OTEL_TRACES_SAMPLER_ARG {0:?}: it must be a number from 0 to 1")]
     Ratio(String),
@@ -115,12 +118,25 @@ fn check_protocol(protocol: Option<String>) -> Result<(), TraceSettingsError> {
     }
 }
 
-fn sampler(name: Option<String>, ratio: Option<String>) -> Result<Sampler, TraceSettingsError> {
-    let name = name.unwrap_or_default();
-    let kind: SamplerKind = name.parse().map_err(|error| TraceSettingsError::Sampler(name, error))?;
-    let Some(text) = ratio else { return Ok(Sampler::new(kind, RATIO)) };
-    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
-    Ok(Sampler::new(kind, ratio.ok_or(TraceSettingsError::Ratio(text))?))
+/// A sampler of the specification by its name, and the text of its ratio.
+///
+/// # Errors
+/// When the sampler is not supported or its ratio invalid.
+pub fn sampler(name: Option<String>, ratio: Option<String>) -> Result<Sampler, TraceSettingsError> {
+    let parse = |text: String| match text.parse() {
+        Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ratio),
+        _ => Err(TraceSettingsError::Ratio(text)),
+    };
+    let ratio = ratio.map_or(Ok(RATIO), parse)?;
+    let name = name.unwrap_or_else(|| "parentbased_traceidratio".to_owned());
+    let own = name.strip_prefix("parentbased_");
+    let sampler = match own.unwrap_or(&name) {
+        "always_on" => Sampler::AlwaysOn,
+        "always_off" => Sampler::AlwaysOff,
+        "traceidratio" => Sampler::TraceIdRatioBased(ratio),
+        _ => return Err(TraceSettingsError::Sampler(name)),
+    };
+    Ok(if own.is_some() { Sampler::ParentBased(Box::new(sampler)) } else { sampler })
 }
 
 #[cfg(test)]

@@ -1,127 +1,148 @@
-//! Exports spans in batches, from a bounded queue.
+//! The SDK's tracer, with a batch processor between two counters.
 //!
 //! ```text
-//! SpanQueue ─► at most 512 traces ─► SpanExport: one batch a second ─► collector
+//! ended span ─► BoundedProcessor ─► at most 2048 spans, batches of 512 ─► CountedExporter ─► collector
 //! ```
 //!
 //! One batch is sent at a time. While the collector does not respond, the queue fills, and further
-//! traces are dropped: together at most a few MiB.
+//! spans are dropped: together a few MiB. The SDK does not count what its queue drops, so the queue
+//! is bounded before it is full.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use opentelemetry::{Context, InstrumentationScope, trace::TracerProvider as _};
 use opentelemetry_otlp::SpanExporter;
-use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
-use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
+use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, SdkTracer, SdkTracerProvider, ShouldSample, Span, SpanData,
+    SpanExporter as Exporter, SpanProcessor,
+};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use crate::metrics::traces::TraceMetrics;
 
-/// Traces that wait for the export.
-const MAX_TRACES: usize = 512;
+/// Spans that wait for the export: the default of the specification.
+const MAX_QUEUE: usize = 2048;
 /// Spans of one batch: the default of the specification.
 const MAX_BATCH: usize = 512;
-/// How long a trace waits for others to be sent with it.
+/// How long a span waits for others to be sent with it.
 const BATCH_DELAY: Duration = Duration::from_secs(1);
 /// For one batch, with its retries: the default of the specification.
 pub(super) const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For the rest of the queue, when the process stops.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Takes the spans of requests.
+/// Exports spans until the process stops.
 #[derive(Debug)]
-pub struct SpanQueue {
-    traces: mpsc::Sender<Vec<SpanData>>,
+pub struct SpanExport(SdkTracerProvider);
+
+/// Drops and counts spans for which the queue has no place.
+#[derive(Debug)]
+struct BoundedProcessor {
+    batches: BatchSpanProcessor,
+    queued: Arc<AtomicUsize>,
     metrics: TraceMetrics,
 }
 
-/// Sends the spans of a queue to a collector.
+/// Sends batches on the runtime, which the processor's thread does not have, and counts them.
 #[derive(Debug)]
-pub struct SpanExport {
-    traces: mpsc::Receiver<Vec<SpanData>>,
-    exporter: SpanExporter,
+struct CountedExporter {
+    exporter: Arc<SpanExporter>,
+    runtime: Handle,
+    queued: Arc<AtomicUsize>,
     metrics: TraceMetrics,
     /// Whether the last batch failed.
-    is_failing: bool,
-}
-
-/// A queue, and the task that empties it.
-pub fn channel(exporter: SpanExporter, metrics: TraceMetrics) -> (SpanQueue, SpanExport) {
-    let (sender, receiver) = mpsc::channel(MAX_TRACES);
-    let queue = SpanQueue { traces: sender, metrics: metrics.clone() };
-    (queue, SpanExport { traces: receiver, exporter, metrics, is_failing: false })
-}
-
-// === impl SpanQueue ===
-
-impl SpanQueue {
-    /// Queues the spans of one trace, or drops them.
-    pub fn put(&self, spans: Vec<SpanData>) {
-        let count = spans.len();
-        if self.traces.try_send(spans).is_err() {
-            self.metrics.dropped(count);
-        }
-    }
+    is_failing: AtomicBool,
 }
 
 // === impl SpanExport ===
 
 impl SpanExport {
-    /// Exports until `stop`, then what is in the queue.
-    pub async fn run(mut self, stop: CancellationToken) {
-        let latest_end = async {
-            stop.cancelled().await;
-            sleep(FLUSH_TIMEOUT).await;
+    /// Exports by `exporter`, on the runtime of the caller, the spans that `sampler` admits.
+    pub fn start(
+        exporter: SpanExporter,
+        sampler: impl ShouldSample + 'static,
+        metrics: TraceMetrics,
+    ) -> Self {
+        let queued = Arc::new(AtomicUsize::new(0));
+        let exporter = CountedExporter {
+            exporter: Arc::new(exporter),
+            runtime: Handle::current(),
+            queued: queued.clone(),
+            metrics: metrics.clone(),
+            is_failing: AtomicBool::new(false),
         };
-        tokio::select! {
-            () = self.export_all(&stop) => {}
-            () = latest_end => tracing::warn!("spans not exported before the end"),
+        let config = BatchConfigBuilder::default()
+            .with_max_queue_size(MAX_QUEUE)
+            .with_max_export_batch_size(MAX_BATCH)
+            .with_scheduled_delay(BATCH_DELAY)
+            .build();
+        let batches = BatchSpanProcessor::builder(exporter).with_batch_config(config).build();
+        let processor = BoundedProcessor { batches, queued, metrics };
+        Self(SdkTracerProvider::builder().with_sampler(sampler).with_span_processor(processor).build())
+    }
+
+    /// Begins spans that are exported.
+    pub fn tracer(&self) -> SdkTracer {
+        let scope = InstrumentationScope::builder("rouse").with_version(env!("CARGO_PKG_VERSION"));
+        self.0.tracer_with_scope(scope.build())
+    }
+
+    /// Exports what is in the queue, and ends.
+    pub async fn stop(self) {
+        let flushed = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(FLUSH_TIMEOUT));
+        if !matches!(flushed.await, Ok(Ok(()))) {
+            tracing::warn!("spans not exported before the end");
+        }
+    }
+}
+
+// === impl BoundedProcessor ===
+
+impl SpanProcessor for BoundedProcessor {
+    fn on_start(&self, _: &mut Span, _: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        let more = |queued| (queued < MAX_QUEUE).then_some(queued + 1);
+        match self.queued.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => self.batches.on_end(span),
+            Err(_) => self.metrics.dropped(),
         }
     }
 
-    async fn export_all(&mut self, stop: &CancellationToken) {
-        loop {
-            let batch = self.next_batch(stop).await;
-            if batch.is_empty() {
-                return;
-            }
-            self.export(batch).await;
-        }
+    fn force_flush(&self) -> OTelSdkResult {
+        self.batches.force_flush()
     }
 
-    /// Empty only after `stop`.
-    async fn next_batch(&mut self, stop: &CancellationToken) -> Vec<SpanData> {
-        let mut batch = tokio::select! {
-            biased;
-            Some(trace) = self.traces.recv() => trace,
-            () = stop.cancelled() => return Vec::new(),
-        };
-        tokio::select! {
-            () = sleep(BATCH_DELAY) => {}
-            () = stop.cancelled() => {}
-        }
-        while batch.len() < MAX_BATCH
-            && let Ok(trace) = self.traces.try_recv()
-        {
-            batch.extend(trace);
-        }
-        batch
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.batches.shutdown_with_timeout(timeout)
     }
+}
 
-    async fn export(&mut self, batch: Vec<SpanData>) {
+// === impl CountedExporter ===
+
+impl Exporter for CountedExporter {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let count = batch.len();
-        let error = match timeout(EXPORT_TIMEOUT, self.exporter.export(batch)).await {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("no response within {EXPORT_TIMEOUT:?}")),
+        self.queued.fetch_sub(count, Ordering::Relaxed);
+        let exporter = self.exporter.clone();
+        let sent = self.runtime.spawn(async move { timeout(EXPORT_TIMEOUT, exporter.export(batch)).await });
+        let result = match sent.await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(OTelSdkError::Timeout(EXPORT_TIMEOUT)),
+            Err(error) => Err(OTelSdkError::InternalFailure(error.to_string())),
         };
         // A log line for each batch would be one a second.
-        match &error {
-            None if self.is_failing => tracing::info!("export of spans recovered"),
-            Some(error) if !self.is_failing => tracing::warn!(%error, "export of spans failed, continuing"),
+        let was_failing = self.is_failing.swap(result.is_err(), Ordering::Relaxed);
+        match &result {
+            Ok(()) if was_failing => tracing::info!("export of spans recovered"),
+            Err(error) if !was_failing => tracing::warn!(%error, "export of spans failed, continuing"),
             _ => {}
         }
-        self.is_failing = error.is_some();
-        self.metrics.exported(count, error.is_none());
+        self.metrics.exported(count, result.is_ok());
+        result
     }
 }

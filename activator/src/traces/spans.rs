@@ -9,20 +9,20 @@
 //!               └─ forward (CLIENT) ── the spans of the sidecar and the app
 //! ```
 //!
-//! The spans are the [phases](ColdStartPhase) of a cold start, by the same names and timestamps.
+//! The spans are the [phases](ColdStartPhase) of a cold start, by the same names and timestamps. A
+//! context stands for its span.
 
 use std::borrow::Cow;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::StatusCode;
-use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status};
-use opentelemetry::{InstrumentationScope, KeyValue};
-use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+use opentelemetry::trace::{SpanKind, Status, TraceContextExt, Tracer as _};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_sdk::trace::SdkTracer;
 use tokio::time::Instant;
 
 use crate::reports::cold_start::{ColdStartPhase, ColdStartTrace};
-use crate::traces::ended_trace::{EndedTrace, TraceOutcome, TracedRequest};
-use crate::traces::trace_ids::{TraceIds, new_span_id};
+use crate::traces::traced_request::{TraceOutcome, TracedRequest};
 
 /// The phases within a hold. `Pod` is the sum of others.
 const HOLD_PHASES: [ColdStartPhase; 5] = [
@@ -34,108 +34,113 @@ const HOLD_PHASES: [ColdStartPhase; 5] = [
 ];
 const CLIENT_DISCONNECTED: &str = "ClientDisconnected";
 
-/// A span without what all of a request have alike.
-struct Span {
-    id: SpanId,
-    parent: SpanId,
-    kind: SpanKind,
-    name: &'static str,
-    from: Instant,
-    to: Instant,
-    attributes: Vec<KeyValue>,
-    status: Status,
+/// Starts and ends the spans of one request.
+#[derive(Debug)]
+pub(super) struct RequestSpans {
+    tracer: SdkTracer,
+    /// Wall time of the epoch of [`Instant`]s of this request, so that equal instants are equal.
+    base: (Instant, Duration),
 }
 
-/// Converts instants of this process to wall time.
-struct WallClock {
-    instant: Instant,
-    time: SystemTime,
-}
+// === impl RequestSpans ===
 
-/// The spans of a request that ended at `now`.
-pub fn of(ended: &EndedTrace<'_>, now: Instant) -> Vec<SpanData> {
-    let clock = WallClock { instant: now, time: UNIX_EPOCH + component_base::clock::since_epoch() };
-    let mut spans = vec![server(ended, now)];
-    if ended.held {
-        let hold = hold(ended, now);
-        if let TraceOutcome::Answered { phases, .. } = ended.outcome {
-            spans.extend(HOLD_PHASES.into_iter().filter_map(|phase| child(phases, phase, hold.id)));
-        }
-        spans.push(hold);
+impl RequestSpans {
+    pub(super) fn new(tracer: SdkTracer) -> Self {
+        Self { tracer, base: (Instant::now(), component_base::clock::since_epoch()) }
     }
-    spans.extend(ended.forwarded.map(|forwarded| forward(ended, forwarded, now)));
-    let scope = InstrumentationScope::builder("rouse").with_version(env!("CARGO_PKG_VERSION")).build();
-    spans.into_iter().map(|span| span.into_data(ended.ids, &scope, &clock)).collect()
-}
 
-fn server(ended: &EndedTrace<'_>, now: Instant) -> Span {
-    let TracedRequest { workload, method, path, version, received } = ended.request;
-    let mut attributes = vec![
-        KeyValue::new("http.request.method", *method),
-        KeyValue::new("url.scheme", "http"),
-        KeyValue::new("url.path", path.clone()),
-        KeyValue::new("network.protocol.version", *version),
-        KeyValue::new("k8s.namespace.name", workload.namespace.clone()),
-        KeyValue::new("rouse.workload", workload.name.clone()),
-        KeyValue::new("rouse.held", ended.held),
-    ];
-    attributes.extend(status_code(ended.outcome));
-    let error = error_type(ended.outcome, |status| status.is_server_error());
-    Span {
-        id: ended.ids.server,
-        parent: ended.ids.parent.unwrap_or(SpanId::INVALID),
-        kind: SpanKind::Server,
+    /// The span of the request below its caller's. It does not record beyond the rate.
+    pub(super) fn server(&self, caller: &Context, request: &TracedRequest) -> Context {
+        let TracedRequest { workload, method, path, version, received } = request;
         // The conventions' name where the method is not one of HTTP.
-        name: if *method == "_OTHER" { "HTTP" } else { method },
-        from: *received,
-        to: now,
-        attributes,
-        status: Status::Unset,
+        let name = if *method == "_OTHER" { "HTTP" } else { method };
+        let server = self.start(caller, name, SpanKind::Server, *received);
+        if server.span().is_recording() {
+            server.span().set_attributes([
+                KeyValue::new("http.request.method", *method),
+                KeyValue::new("url.scheme", "http"),
+                KeyValue::new("url.path", path.clone()),
+                KeyValue::new("network.protocol.version", *version),
+                KeyValue::new("k8s.namespace.name", workload.namespace.clone()),
+                KeyValue::new("rouse.workload", workload.name.clone()),
+            ]);
+        }
+        server
     }
-    .with_error(error)
-}
 
-fn hold(ended: &EndedTrace<'_>, now: Instant) -> Span {
-    let span = Span {
-        id: new_span_id(),
-        parent: ended.ids.server,
-        kind: SpanKind::Internal,
-        name: ColdStartPhase::Hold.as_str(),
-        from: ended.request.received,
-        to: ended.forwarded.unwrap_or(now),
-        attributes: Vec::new(),
-        status: Status::Unset,
-    };
-    let ended_in_hold = ended.forwarded.is_none();
-    span.with_error(error_type(ended.outcome, |_| false).filter(|_| ended_in_hold))
-}
-
-/// The span of a phase; `None` if it was not seen or had ended before the request arrived.
-fn child(phases: &ColdStartTrace, phase: ColdStartPhase, parent: SpanId) -> Option<Span> {
-    let (from, to) = phases.interval(phase).filter(|(from, to)| from < to)?;
-    let (kind, name) = (SpanKind::Internal, phase.as_str());
-    let (attributes, status) = (Vec::new(), Status::Unset);
-    Some(Span { id: new_span_id(), parent, kind, name, from, to, attributes, status })
-}
-
-fn forward(ended: &EndedTrace<'_>, forwarded: Instant, now: Instant) -> Span {
-    let mut attributes = vec![KeyValue::new("http.request.method", ended.request.method)];
-    if let TraceOutcome::Answered { pod, .. } = ended.outcome {
-        attributes.push(KeyValue::new("network.peer.address", pod.to_string()));
-        attributes.extend(status_code(ended.outcome));
+    /// The span of an attempt to send the request to a pod.
+    pub(super) fn forward(&self, server: &Context, method: &'static str, from: Instant) -> Context {
+        let forward = self.start(server, ColdStartPhase::Forward.as_str(), SpanKind::Client, from);
+        forward.span().set_attribute(KeyValue::new("http.request.method", method));
+        forward
     }
-    let is_error = |status: StatusCode| status.is_client_error() || status.is_server_error();
-    Span {
-        id: ended.ids.forward,
-        parent: ended.ids.server,
-        kind: SpanKind::Client,
-        name: ColdStartPhase::Forward.as_str(),
-        from: forwarded,
-        to: now,
-        attributes,
-        status: Status::Unset,
+
+    /// Ends an attempt after which the request was held again.
+    pub(super) fn end_untaken(&self, forward: &Context, now: Instant) {
+        self.end(forward, Some("NotTaken".into()), now);
     }
-    .with_error(error_type(ended.outcome, is_error))
+
+    /// Ends the attempt with the outcome of its request.
+    pub(super) fn end_forward(&self, forward: &Context, outcome: &TraceOutcome, now: Instant) {
+        let span = forward.span();
+        if let TraceOutcome::Answered { pod, .. } = outcome {
+            span.set_attribute(KeyValue::new("network.peer.address", pod.to_string()));
+            span.set_attributes(status_code(outcome));
+        }
+        let is_error = |status: StatusCode| status.is_client_error() || status.is_server_error();
+        self.end(forward, error_type(outcome, is_error), now);
+    }
+
+    /// The span of the hold with those of its phases; `to` is `None` if the request ended in it.
+    pub(super) fn hold(
+        &self,
+        server: &Context,
+        outcome: &TraceOutcome,
+        from: Instant,
+        to: Option<Instant>,
+        now: Instant,
+    ) {
+        let hold = self.start(server, ColdStartPhase::Hold.as_str(), SpanKind::Internal, from);
+        if let TraceOutcome::Answered { phases, .. } = outcome {
+            HOLD_PHASES.into_iter().for_each(|phase| self.phase(&hold, phases, phase));
+        }
+        let error = error_type(outcome, |_| false).filter(|_| to.is_none());
+        self.end(&hold, error, to.unwrap_or(now));
+    }
+
+    /// A phase that was not seen, or had ended before the request arrived, has no span.
+    fn phase(&self, hold: &Context, phases: &ColdStartTrace, phase: ColdStartPhase) {
+        if let Some((from, to)) = phases.interval(phase).filter(|(from, to)| from < to) {
+            self.end(&self.start(hold, phase.as_str(), SpanKind::Internal, from), None, to);
+        }
+    }
+
+    /// Ends the span of the request.
+    pub(super) fn end_server(&self, server: &Context, outcome: &TraceOutcome, held: bool, now: Instant) {
+        server.span().set_attribute(KeyValue::new("rouse.held", held));
+        server.span().set_attributes(status_code(outcome));
+        self.end(server, error_type(outcome, |status| status.is_server_error()), now);
+    }
+
+    fn start(&self, parent: &Context, name: &'static str, kind: SpanKind, at: Instant) -> Context {
+        let span = self.tracer.span_builder(name).with_kind(kind).with_start_time(self.wall_time(at));
+        parent.with_span(span.start_with_context(&self.tracer, parent))
+    }
+
+    fn end(&self, context: &Context, error: Option<Cow<'static, str>>, at: Instant) {
+        let span = context.span();
+        if let Some(error) = error {
+            span.set_attribute(KeyValue::new("error.type", error));
+            span.set_status(Status::error(""));
+        }
+        span.end_with_timestamp(self.wall_time(at));
+    }
+
+    fn wall_time(&self, instant: Instant) -> SystemTime {
+        let (base, since_epoch) = self.base;
+        let later = since_epoch + instant.saturating_duration_since(base);
+        UNIX_EPOCH + later.saturating_sub(base.saturating_duration_since(instant))
+    }
 }
 
 fn status_code(outcome: &TraceOutcome) -> Option<KeyValue> {
@@ -153,45 +158,5 @@ fn error_type(outcome: &TraceOutcome, is_error: impl Fn(StatusCode) -> bool) -> 
         TraceOutcome::Cancelled => Some(CLIENT_DISCONNECTED.into()),
         TraceOutcome::Failed { reason, .. } => Some((*reason).into()),
         TraceOutcome::Answered { status, .. } => is_error(*status).then(|| status.as_str().to_owned().into()),
-    }
-}
-
-// === impl Span ===
-
-impl Span {
-    fn with_error(mut self, error: Option<Cow<'static, str>>) -> Self {
-        if let Some(error) = error {
-            self.attributes.push(KeyValue::new("error.type", error));
-            self.status = Status::error("");
-        }
-        self
-    }
-
-    fn into_data(self, ids: &TraceIds, scope: &InstrumentationScope, clock: &WallClock) -> SpanData {
-        let is_server = self.kind == SpanKind::Server;
-        SpanData {
-            span_context: SpanContext::new(ids.trace, self.id, ids.flags, false, ids.state.clone()),
-            parent_span_id: self.parent,
-            parent_span_is_remote: is_server && ids.parent.is_some(),
-            span_kind: self.kind,
-            name: self.name.into(),
-            start_time: clock.at(self.from),
-            end_time: clock.at(self.to),
-            attributes: self.attributes,
-            dropped_attributes_count: 0,
-            events: SpanEvents::default(),
-            links: SpanLinks::default(),
-            status: self.status,
-            instrumentation_scope: scope.clone(),
-        }
-    }
-}
-
-// === impl WallClock ===
-
-impl WallClock {
-    fn at(&self, instant: Instant) -> SystemTime {
-        let ago = self.instant.saturating_duration_since(instant);
-        self.time.checked_sub(ago).unwrap_or(UNIX_EPOCH)
     }
 }

@@ -3,55 +3,47 @@
 //! A request that its caller has sampled is traced. Without a caller's decision, it is traced only
 //! if it was held: other requests show nothing about a wake.
 
-use std::sync::Arc;
-
 use autoscaler::Key;
 use http::request::Parts;
-use opentelemetry::trace::{TraceFlags, TraceState};
+use opentelemetry::trace::{SpanKind, TraceContextExt};
+use opentelemetry_sdk::trace::{
+    IdGenerator, RandomIdGenerator, Sampler, SamplingDecision, SdkTracer, ShouldSample,
+};
 use tokio::time::Instant;
 
-use crate::traces::ended_trace::TracedRequest;
-use crate::traces::parent_context::{self, ParentContext};
 use crate::traces::request_trace::RequestTrace;
-use crate::traces::sampler::Sampler;
-use crate::traces::trace_ids::{TraceIds, new_span_id, new_trace_id};
-use crate::traces::trace_sink::TraceSink;
+use crate::traces::spans::RequestSpans;
+use crate::traces::trace_context;
+use crate::traces::traced_request::TracedRequest;
 
 /// Begins traces. It exists only if spans are exported.
 #[derive(Debug)]
 pub struct Tracer {
     sampler: Sampler,
-    sink: Arc<TraceSink>,
+    spans: SdkTracer,
 }
 
 // === impl Tracer ===
 
 impl Tracer {
     /// A tracer of the requests that `sampler` selects.
-    pub fn new(sampler: Sampler, sink: TraceSink) -> Self {
-        Self { sampler, sink: Arc::new(sink) }
+    pub fn new(sampler: Sampler, spans: SdkTracer) -> Self {
+        Self { sampler, spans }
     }
 
     /// The trace of a request for `workload`; `None` if it is not sampled.
     pub fn begin(&self, head: &Parts, workload: &Key, received: Instant) -> Option<Box<RequestTrace>> {
-        let parent = ParentContext::of(&head.headers).ok()?;
-        let trace = parent.as_ref().map_or_else(new_trace_id, |parent| parent.trace);
-        let decision = parent.as_ref().map(|parent| parent.flags.is_sampled());
-        if !self.sampler.samples(decision, trace) {
+        let caller = trace_context::of(&head.headers);
+        let ids = caller.span().span_context().clone();
+        // Sampled before there is a span, so that all other requests cost no more than this.
+        let id = if ids.is_valid() { ids.trace_id() } else { RandomIdGenerator::default().new_trace_id() };
+        let sampled = self.sampler.should_sample(Some(&caller), id, "", &SpanKind::Server, &[], &[]);
+        if sampled.decision == SamplingDecision::Drop {
             return None;
         }
-        // The others are admitted when they are held.
-        let is_admitted = decision == Some(true);
-        if is_admitted && !self.sink.admit(received) {
-            return None;
-        }
-        let (flags, state) = match &parent {
-            Some(parent) => (parent.sampled_flags(), parent_context::state(&head.headers)),
-            None => (TraceFlags::SAMPLED, TraceState::default()),
-        };
-        let (parent, server, forward) = (parent.map(|parent| parent.span), new_span_id(), new_span_id());
-        let ids = TraceIds { trace, flags, state, parent, server, forward };
         let request = TracedRequest::of(head, workload, received);
-        Some(Box::new(RequestTrace::new(self.sink.clone(), ids, request, is_admitted)))
+        let mut trace = Box::new(RequestTrace::new(RequestSpans::new(self.spans.clone()), caller, request));
+        // The others start when they are held.
+        (!ids.is_sampled() || trace.start()).then_some(trace)
     }
 }

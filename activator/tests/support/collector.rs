@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use activator::traces::sampler::Sampler;
-use activator::traces::settings::TraceSettings;
+use activator::traces::settings::{self, TraceSettings};
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -101,10 +100,11 @@ async fn receive(request: Request<Incoming>, sink: Received) -> Result<Response<
 
 /// Export to this address, with a sampler of the specification.
 pub fn settings(address: SocketAddr, sampler: &str, ratio: f64) -> TraceSettings {
+    let name = Some(sampler.to_owned()).filter(|name| !name.is_empty());
     TraceSettings {
         endpoint: format!("http://{address}/v1/traces").parse().unwrap(),
         certificate: None,
-        sampler: Sampler::new(sampler.parse().unwrap(), ratio),
+        sampler: settings::sampler(name, Some(ratio.to_string())).unwrap(),
         traces_per_second: 1000.try_into().unwrap(),
         service_name: None,
         pod_name: "activator-1".into(),

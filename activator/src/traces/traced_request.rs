@@ -1,4 +1,4 @@
-//! EndedTrace: what the spans of one request are made from.
+//! TracedRequest: what spans have from the head of a request, and how it ended.
 
 use std::net::IpAddr;
 
@@ -8,42 +8,27 @@ use http::{Method, StatusCode, Version};
 use tokio::time::Instant;
 
 use crate::reports::cold_start::ColdStartTrace;
-use crate::traces::trace_ids::TraceIds;
 
 /// Longest path in a span, so that the queue of spans is bounded in bytes.
 const MAX_PATH: usize = 512;
 
-/// A trace that has ended, for its spans.
-#[derive(Debug)]
-pub struct EndedTrace<'a> {
-    /// Ids of its spans.
-    pub ids: &'a TraceIds,
-    pub request: &'a TracedRequest,
-    /// Whether the request was held.
-    pub held: bool,
-    /// When it was sent to a pod; `None` if it ended in the hold.
-    pub forwarded: Option<Instant>,
-    /// How it ended.
-    pub outcome: &'a TraceOutcome,
-}
-
 /// What spans have from a request's head.
 #[derive(Debug)]
-pub struct TracedRequest {
-    pub workload: Key,
+pub(super) struct TracedRequest {
+    pub(super) workload: Key,
     /// A method of HTTP; any other is `_OTHER`.
-    pub method: &'static str,
+    pub(super) method: &'static str,
     /// The path without a query, which may have secrets.
-    pub path: String,
+    pub(super) path: String,
     /// The version of HTTP.
-    pub version: &'static str,
+    pub(super) version: &'static str,
     /// The head was read.
-    pub received: Instant,
+    pub(super) received: Instant,
 }
 
 /// How a request ended.
 #[derive(Debug)]
-pub enum TraceOutcome {
+pub(super) enum TraceOutcome {
     /// Its client disconnected before there was a response.
     Cancelled,
     /// It got a response of this process.
