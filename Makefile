@@ -137,6 +137,7 @@ PACK = $(RELEASE_TOOL) pack --version $(VERSION) --helm $(HELM) $(PACK_FLAGS) \
 .PHONY: release
 release: release-key cross-compiler $(RELEASE_TOOL) $(COSIGN) $(HELM) $(foreach target,$(AMD64) $(ARM64),binaries-$(target) kubectl-rouse-$(target)) ## Build a release for amd64 and arm64 in RELEASE, signed by COSIGN_KEY=FILE
 	$(PACK) $(RELEASE)
+	awk '/^## / { on = $$2 == "$(VERSION)" } on' CHANGELOG.md > $(RELEASE)/NOTES.md
 	$(RELEASE_TOOL) sign --cosign $(COSIGN) --key $(COSIGN_KEY) $(RELEASE)
 	@echo $(RELEASE)
 
@@ -144,9 +145,11 @@ release: release-key cross-compiler $(RELEASE_TOOL) $(COSIGN) $(HELM) $(foreach 
 release-key:
 	@test -f "$(COSIGN_KEY)" || { echo 'a release needs a private key of cosign: make release COSIGN_KEY=FILE ("make cosign" builds cosign; "cosign generate-key-pair" makes a key)'; exit 1; }
 
-.PHONY: push
-push: $(RELEASE_TOOL) ## Push the images and the chart of the folder RELEASE to REGISTRY=HOST
-	@test -n "$(REGISTRY)" || { echo 'name the registry: make push REGISTRY=registry.example.com'; exit 1; }
+# A release that exists is published as it is.
+.PHONY: publish
+publish: $(RELEASE_TOOL) ## Push the images and the chart of the folder RELEASE to REGISTRY=HOST; without it, build it first
+	@test -n "$(REGISTRY)" || { echo 'name the registry: make publish REGISTRY=registry.example.com'; exit 1; }
+	@test -d $(RELEASE) || $(MAKE) release
 	$(RELEASE_TOOL) push --registry $(REGISTRY) $(RELEASE)
 
 .PHONY: cosign
