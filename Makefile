@@ -18,6 +18,8 @@ export IMAGES = $(ROUSE_CACHE)/images/v$(VERSION)$(if $(filter release,$(DATA_PA
 export CLUSTER := $(ROUSE_CACHE)/bin/cluster
 CARGO_DENY := $(ROUSE_CACHE)/bin/cargo-deny
 CARGO_DENY_VERSION := 0.20.2
+MDBOOK := $(ROUSE_CACHE)/bin/mdbook
+MDBOOK_VERSION := 0.5.4
 H2SPEC := $(ROUSE_CACHE)/bin/h2spec
 DATABASES := /usr/bin/redis-server /usr/bin/pg_ctlcluster
 INTEROP := $(ROUSE_CACHE)/interop
@@ -554,6 +556,27 @@ reference: ## Write the generated pages of docs/reference
 	  cargo run --quiet --locked --package docs --bin docgen -- $$page > docs/reference/$$page.md.new \
 	    && mv docs/reference/$$page.md.new docs/reference/$$page.md || exit 1; \
 	done
+
+# What the pages link to beside each other.
+SITE_FILES := LICENSE release/README.md tests/traces/README.md tests/cluster/README.md tests/system/tests/main.rs tests/bench-proxies/configs \
+  tests/simulator/threads/src/lib.rs tests/simulator/nemesis/src/lib.rs
+# mdBook gives the page of a README.md the name index.html, and does not change the links to it.
+.PHONY: site
+site: export SITE ?= $(ROUSE_CACHE)/site
+site: $(MDBOOK) ## Build the documents as pages with search into SITE, and check their links
+	rm -rf $(SITE)
+	mkdir -p $(SITE)/src
+	cp --recursive --parents *.md docs $(SITE_FILES) $(SITE)/src
+	cp tests/docs/site/book.toml $(SITE)
+	awk -f tests/docs/site/summary.awk docs/README.md docs/design/README.md > $(SITE)/src/SUMMARY.md
+	find $(SITE)/src -name '*.md' -exec sed --in-place 's/README\.md\([)#]\)/index.md\1/g' {} +
+	find $(SITE)/src -name README.md -execdir mv {} index.md \;
+	$(MDBOOK) build $(SITE)
+	$(LINTING_CARGO) test $(ALL) --test site -- --ignored
+	@echo $(SITE)/book/index.html
+
+$(MDBOOK):
+	cargo install --locked --debug --root $(ROUSE_CACHE) --version $(MDBOOK_VERSION) mdbook --no-default-features --features search
 
 .PHONY: screenshots
 screenshots: export SCREENSHOTS := $(CURDIR)/docs/images
