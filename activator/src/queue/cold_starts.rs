@@ -4,8 +4,10 @@
 //! and the metrics, reports of slow wakes, and one report for each wake.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use autoscaler::stats::WakeReport;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::metrics::workload::LazyMetrics;
@@ -26,6 +28,7 @@ pub struct ColdStarts {
     pod_starts: PodStarts,
     slow_wakes: SlowWakeReporter,
     wakes: WakeReporter,
+    last_wake: Mutex<Option<Duration>>,
 }
 
 // === impl ColdStarts ===
@@ -46,12 +49,18 @@ impl ColdStarts {
             pod_starts: PodStarts::default(),
             slow_wakes: SlowWakeReporter::default(),
             wakes: WakeReporter::default(),
+            last_wake: Mutex::default(),
         }
     }
 
     /// Pods that had no address when they were seen first.
     pub fn pod_starts(&self) -> &PodStarts {
         &self.pod_starts
+    }
+
+    /// How long the last wake took, from its report to a pod that took requests; `None` before one.
+    pub fn last_wake(&self) -> Option<Duration> {
+        *self.last_wake.lock()
     }
 
     /// Traces a request that was held and is answered now; returns the trace for its client.
@@ -65,6 +74,8 @@ impl ColdStarts {
         }
         let had_no_pod = || self.pods.queue().with_pods(|pods| pods.are_all_newer_than(received));
         if self.wakes.is_first(&trace, had_no_pod) {
+            let took = trace.poked.map(|poked| trace.verified.saturating_duration_since(poked));
+            *self.last_wake.lock() = took;
             let wake = trace.wake(component_base::clock::unix_millis());
             self.context.reporter.wake(WakeReport { key: key.clone(), wake });
         }

@@ -101,10 +101,10 @@ impl WaitingPage {
         self.template.store(Arc::new(template));
     }
 
-    /// The page of a workload.
-    pub fn respond(&self, workload: &Key) -> Response<LocalBody> {
+    /// The page of a workload. Its `last_wake` is what the next is expected to take.
+    pub fn respond(&self, workload: &Key, last_wake: Option<Duration>) -> Response<LocalBody> {
         let nonce = Nonce(rand::random());
-        let page = self.template.load().render(workload, &nonce.to_string());
+        let page = self.template.load().render(workload, &nonce.to_string(), last_wake);
         let mut response = Response::new(Either::Left(Full::new(Bytes::from(page))));
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
         let headers = response.headers_mut();
@@ -211,7 +211,7 @@ mod tests {
         let page = WaitingPage::new(Duration::ZERO);
         let mut nonces = Vec::new();
         for _ in 0..2 {
-            let response = page.respond(&Key::new("shop", "web"));
+            let response = page.respond(&Key::new("shop", "web"), None);
             let policy = response.headers()["content-security-policy"].to_str().unwrap().to_owned();
             let nonce = policy.split("'nonce-").nth(1).unwrap().split('\'').next().unwrap().to_owned();
             let body = response.into_body().collect().await.unwrap().to_bytes();

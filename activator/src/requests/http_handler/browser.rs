@@ -58,7 +58,9 @@ impl HttpHandler {
                 Err(NotServed::WaitingPage) => {
                     self.workload.metrics().waiting_page();
                     request.end_with_waiting_page();
-                    return self.context.waiting_page.respond(self.workload.key()).map(Either::Right);
+                    let last_wake = self.workload.cold_starts().last_wake();
+                    let page = self.context.waiting_page.respond(self.workload.key(), last_wake);
+                    return page.map(Either::Right);
                 }
             },
             Err(error) => Err(error),

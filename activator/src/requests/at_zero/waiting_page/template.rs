@@ -1,10 +1,12 @@
 //! Template: the text of the waiting page, with places for values.
 //!
-//! `{{name}}` and `{{namespace}}` are the workload's, escaped; `{{nonce}}` is for `<style>`;
+//! `{{name}}` and `{{namespace}}` are the workload's, escaped; `{{seconds}}` is how long its last
+//! wake took, or empty if this process saw none; `{{nonce}}` is for `<style>`;
 //! `{{script}}` is the element with the script that retries, without which the page would stay
 //! forever. Text in braces that is not one word of lower-case letters stays as it is.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use autoscaler::Key;
 
@@ -26,6 +28,7 @@ enum TemplatePart {
     Text(Box<str>),
     Name,
     Namespace,
+    Seconds,
     Nonce,
     Script,
 }
@@ -36,7 +39,9 @@ pub enum TemplateError {
     #[error("longer than {MAX_BYTES} bytes")]
     TooLong,
     /// It has a place for a value that does not exist.
-    #[error("{{{{{0}}}}} is not one of {{{{name}}}}, {{{{namespace}}}}, {{{{nonce}}}} and {{{{script}}}}")]
+    #[error(
+        "{{{{{0}}}}} is not one of {{{{name}}}}, {{{{namespace}}}}, {{{{seconds}}}}, {{{{nonce}}}} and {{{{script}}}}"
+    )]
     UnknownValue(String),
     /// It would never load the app.
     #[error("no {{{{script}}}}, which loads the app")]
@@ -83,13 +88,17 @@ impl Template {
     }
 
     /// The page of a workload.
-    pub fn render(&self, workload: &Key, nonce: &str) -> String {
+    pub fn render(&self, workload: &Key, nonce: &str, last_wake: Option<Duration>) -> String {
         let mut page = String::new();
         for part in &self.parts {
             match part {
                 TemplatePart::Text(text) => page.push_str(text),
                 TemplatePart::Name => push_escaped(&mut page, &workload.name),
                 TemplatePart::Namespace => push_escaped(&mut page, &workload.namespace),
+                TemplatePart::Seconds => {
+                    let seconds = last_wake.map(|took| took.as_secs_f64().ceil().to_string());
+                    page.push_str(&seconds.unwrap_or_default());
+                }
                 TemplatePart::Nonce => push_escaped(&mut page, nonce),
                 TemplatePart::Script => {
                     // A String takes all that is written.
@@ -132,6 +141,7 @@ impl TemplatePart {
         match word {
             "name" => Ok(Self::Name),
             "namespace" => Ok(Self::Namespace),
+            "seconds" => Ok(Self::Seconds),
             "nonce" => Ok(Self::Nonce),
             "script" => Ok(Self::Script),
             other => Err(TemplateError::UnknownValue(other.to_owned())),
@@ -148,7 +158,13 @@ mod tests {
     #[test]
     fn built_in_page_is_a_small_template_without_foreign_resources() {
         let template = Template::parse(BUILT_IN).unwrap();
-        let page = template.render(&Key::new("shop", "web"), "n0");
+        let page = template.render(&Key::new("shop", "web"), "n0", Some(Duration::from_millis(8100)));
+        assert!(page.contains("<p data-seconds=\"9\">The last start took 9 s.</p>"), "{page}");
+        let unknown = template.render(&Key::new("shop", "web"), "n0", None);
+        assert!(
+            unknown.contains("<p data-seconds=\"\">") && unknown.contains("[data-seconds=\"\"]"),
+            "hidden"
+        );
         assert!(page.len() < 4096, "{} bytes", page.len());
         assert!(page.contains("<h1>web is starting</h1>"), "{page}");
         let refresh = "<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>";
@@ -161,7 +177,7 @@ mod tests {
     #[test]
     fn values_are_escaped() {
         let template = Template::parse("<p title='{{namespace}}'>{{name}}{{script}}").unwrap();
-        let page = template.render(&Key::new("a'b", "<script>&\"{{nonce}}"), "n0");
+        let page = template.render(&Key::new("a'b", "<script>&\"{{nonce}}"), "n0", None);
         assert!(page.starts_with("<p title='a&#39;b'>&lt;script&gt;&amp;&quot;{{nonce}}<script "), "{page}");
     }
 
@@ -171,7 +187,7 @@ mod tests {
         let unknown = Template::parse("{{host}}{{script}}").unwrap_err();
         assert_eq!(
             unknown.to_string(),
-            "{{host}} is not one of {{name}}, {{namespace}}, {{nonce}} and {{script}}"
+            "{{host}} is not one of {{name}}, {{namespace}}, {{seconds}}, {{nonce}} and {{script}}"
         );
         let long = format!("{{{{script}}}}{}", "a".repeat(MAX_BYTES));
         assert_eq!(Template::parse(&long), Err(TemplateError::TooLong));
@@ -182,8 +198,8 @@ mod tests {
         fn text_between_values_stays_as_it_is(text in "[a-z{} \n<é]{0,40}") {
             let text = format!("{{{{script}}}}{text}");
             if let Ok(template) = Template::parse(&text) {
-                let render = |name: &str| template.render(&Key::new("", name), "");
-                let script = Template::parse("{{script}}").unwrap().render(&Key::new("", ""), "");
+                let render = |name: &str| template.render(&Key::new("", name), "", None);
+                let script = Template::parse("{{script}}").unwrap().render(&Key::new("", ""), "", None);
                 let expected = text.replacen("{{script}}", &script, 1);
                 if !text[10..].contains("}}") {
                     prop_assert_eq!(render("x"), expected);
