@@ -359,9 +359,6 @@ reasons! {
     RoutedToPods: "event on PodAutoscaler", "Requests go to the pods now.", "";
 
     // The learned target.
-    TargetRecommended: "event on HPA or PodAutoscaler",
-        "The recommended concurrency target changed by more than a fifth. No size follows it.",
-        "to apply it, annotate the HPA with autoscaling.rouse.dev/learn-target: Apply";
     TargetLearned: "event on HPA or PodAutoscaler",
         "The learned concurrency target, which is in force, changed by more than a fifth.", "";
 }

@@ -5,6 +5,7 @@
 use autoscaler::Key;
 use autoscaler::api::{Metric, PodAutoscaler, PodAutoscalerStatus, ServerlessService, SksMode};
 use autoscaler::scaling::scale_to_zero::ActivePhase;
+use autoscaler::settings::LearnTarget;
 use component_base::kubernetes::ObservedReplicas;
 use serde_json::Value;
 
@@ -238,16 +239,17 @@ fn report_advice(observed: &ObservedWorkload, context: &Context) {
     }
 }
 
-/// Reports a learned target that differs much from the last reported one, on the object that the
-/// user wrote.
+/// Reports a target in force that differs much from the last reported one, on the object that the
+/// user wrote. A recommendation, which no user asked for, is in the status alone.
 fn report_learned_target(observed: &ObservedWorkload, after: &PodAutoscalerStatus, context: &Context) {
-    let Some(learned) = &after.learning else { return context.reports.learned_targets.remove(&observed.key) };
+    let in_force = after.learning.as_ref().filter(|learned| learned.mode == LearnTarget::Apply);
+    let Some(learned) = in_force else { return context.reports.learned_targets.remove(&observed.key) };
     let Some(target) = learned.target() else { return };
     let known = learning::known_target(observed);
     let Some(last) = context.reports.learned_targets.replace_if_far(&observed.key, target, known) else {
         return;
     };
-    let (reason, note) = learning::event(learned, last, target);
+    let (reason, note) = (Reason::TargetLearned, learning::note(learned, last, target));
     match context.cache.hpa(&observed.key).filter(|_| is_of_hpa(&observed.autoscaler)) {
         Some(hpa) => context.reports.events.normal(hpa.as_ref(), reason, note),
         None => context.reports.events.normal(&observed.autoscaler, reason, note),

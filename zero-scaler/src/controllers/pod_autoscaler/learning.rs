@@ -16,7 +16,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
 use super::observe::ObservedWorkload;
-use crate::kubernetes::reasons::Reason;
 
 /// Time between two writes of which only the evidence differs.
 const EVIDENCE_INTERVAL: Duration = Duration::from_secs(300);
@@ -67,15 +66,12 @@ pub(super) fn target_in_force(observed: &ObservedWorkload) -> Option<f64> {
     (mode == LearnTarget::Apply && target.is_finite() && target > 0.0).then_some(target)
 }
 
-/// The event of a target that is far from the last reported one.
-pub(super) fn event(learned: &LearningStatus, last: f64, target: f64) -> (Reason, String) {
+/// The note of the event about a target that is far from the last reported one.
+pub(super) fn note(learned: &LearningStatus, last: f64, target: f64) -> String {
     let quantity = |target| milli_from_f64(target).map(format_milli).unwrap_or_default();
-    let (reason, subject) = match learned.mode {
-        LearnTarget::Apply => (Reason::TargetLearned, "the learned target, which is in force,"),
-        LearnTarget::Off | LearnTarget::Recommend => (Reason::TargetRecommended, "the recommended target"),
-    };
+    let (last, target) = (quantity(last), quantity(target));
     let evidence = learned.message.as_deref().unwrap_or_default();
-    (reason, format!("{subject} changed from {} to {}: {evidence}", quantity(last), quantity(target)))
+    format!("the learned target, which is in force, changed from {last} to {target}: {evidence}")
 }
 
 fn before(observed: &ObservedWorkload) -> Option<&LearningStatus> {
@@ -184,13 +180,10 @@ mod tests {
     }
 
     #[test]
-    fn event_states_mode_and_both_targets() {
-        let learned = |mode| status_after(None, &LearningReport { mode, ..report(30, 0) }, at(0));
-        let (reason, note) = event(&learned(LearnTarget::Recommend), 20.0, 7.5);
-        assert_eq!(reason, Reason::TargetRecommended);
-        assert!(note.starts_with("the recommended target changed from 20 to 7500m: 30 seconds; "), "{note}");
-        let (reason, note) = event(&learned(LearnTarget::Apply), 20.0, 8.0);
-        assert_eq!(reason, Reason::TargetLearned);
-        assert!(note.starts_with("the learned target, which is in force, changed from 20 to 8: "), "{note}");
+    fn event_states_both_targets_and_the_evidence() {
+        let learned = status_after(None, &report(30, 0), at(0));
+        let note = note(&learned, 20.0, 7.5);
+        let expected = "the learned target, which is in force, changed from 20 to 7500m: 30 seconds; ";
+        assert!(note.starts_with(expected), "{note}");
     }
 }

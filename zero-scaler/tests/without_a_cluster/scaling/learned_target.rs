@@ -66,23 +66,31 @@ async fn recommendation_stays_in_the_status_without_an_adapter_until_learning_is
 async fn event_on_the_hpa_reports_a_target_that_changed_by_more_than_a_fifth() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
-    for target in [10.5, 11.5, 12.0, 12.2, 13.0] {
-        scenario.learn(Some(report(LearnTarget::Recommend, target)));
+    for (mode, target) in [
+        (LearnTarget::Recommend, 20.0),
+        (LearnTarget::Recommend, 10.0),
+        (LearnTarget::Apply, 10.5),
+        (LearnTarget::Apply, 11.5),
+        (LearnTarget::Apply, 12.2),
+        (LearnTarget::Apply, 13.0),
+    ] {
+        scenario.learn(Some(report(mode, target)));
         scenario.settle().await;
     }
-    let events = scenario.cluster.events("TargetRecommended");
+    let events = scenario.cluster.events("TargetLearned");
     let [event] = events.as_slice() else { panic!("{events:#?}") };
     assert_eq!(event["regarding"]["kind"], "HorizontalPodAutoscaler");
     let note = event["note"].as_str().unwrap();
-    assert!(note.starts_with("the recommended target changed from 10 to 12200m: 900 requests; "), "{note}");
+    let expected = "the learned target, which is in force, changed from 10 to 12200m: 900 requests; ";
+    assert!(note.starts_with(expected), "{note}");
 
     scenario.restart();
     scenario.learn(Some(report(LearnTarget::Apply, 13.0)));
     scenario.settle().await;
-    assert_eq!(scenario.cluster.events("TargetLearned"), Vec::<Value>::new(), "the status has it");
+    assert_eq!(scenario.cluster.events("TargetLearned").len(), 1, "the status has it");
     scenario.learn(Some(report(LearnTarget::Apply, 10.0)));
     scenario.settle().await;
-    assert_eq!(scenario.cluster.events("TargetLearned").len(), 1);
+    assert_eq!(scenario.cluster.events("TargetLearned").len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
