@@ -75,6 +75,7 @@ pub fn number_of_activators(ready_pods: u32, pod_capacity: f64, settings: &Setti
         BurstCapacity::Never => return FEWEST_ACTIVATORS,
         BurstCapacity::Always => 0.0,
         BurstCapacity::Spare(requests) => requests,
+        BurstCapacity::BySize => BurstCapacity::MOST,
     };
     let carried = f64::from(ready_pods) * pod_capacity + spare;
     // `as` saturates, and turns NaN into 0.

@@ -14,6 +14,7 @@ pub(super) fn excess(spec: &DeciderSpec, ready: u32, panic_average: f64) -> i32 
         BurstCapacity::Always => return -1,
         BurstCapacity::Never => return 0,
         BurstCapacity::Spare(requests) => requests,
+        BurstCapacity::BySize => BurstCapacity::by_size(ready, spec.total),
     };
     let spare = f64::from(ready) * spec.total - target - panic_average;
     // `as` saturates. NaN means that the load is unknown, so the activator belongs in the path.

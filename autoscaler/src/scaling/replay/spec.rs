@@ -9,7 +9,7 @@ use super::error::ReplayError;
 use crate::contract::metric_name::MetricName;
 use crate::scaling::decider::DeciderSpec;
 use crate::settings::AutoscalerConfig;
-use crate::settings::{Aggregation, Settings};
+use crate::settings::{Aggregation, BurstCapacity, Settings};
 use crate::stats::collection::WindowSpec;
 
 /// Longest window and delay, in seconds: a day, more than any cluster may set. Limits the
@@ -23,7 +23,8 @@ pub(super) struct Spec {
     pub(super) metric: MetricName,
     target: f64,
     total_target: f64,
-    target_burst_capacity: f64,
+    /// By size without a number.
+    target_burst_capacity: Option<f64>,
     stable_window_seconds: f64,
     panic_window_percentage: f64,
     panic_threshold_percentage: f64,
@@ -110,13 +111,7 @@ impl Spec {
         Ok(DeciderSpec {
             target: positive("spec.target", self.target)?,
             total: positive("spec.totalTarget", self.total_target)?,
-            target_burst_capacity: bounded(
-                "spec.targetBurstCapacity",
-                self.target_burst_capacity,
-                |capacity| capacity >= 0.0 || capacity == -1.0,
-                "0 or more, or -1",
-            )?
-            .into(),
+            target_burst_capacity: burst_capacity(self.target_burst_capacity)?,
             panic_threshold: positive("spec.panicThresholdPercentage", self.panic_threshold_percentage)?
                 / 100.0,
             max_scale_up_rate: rate("spec.maxScaleUpRate", self.max_scale_up_rate)?,
@@ -192,6 +187,12 @@ pub(super) fn whole(
 ) -> Result<u32, ReplayError> {
     let floats = f64::from(*range.start())..=f64::from(*range.end());
     bounded(field, value, |v| v.fract() == 0.0 && floats.contains(&v), bound).map(|v| v as u32)
+}
+
+fn burst_capacity(value: Option<f64>) -> Result<BurstCapacity, ReplayError> {
+    let Some(value) = value else { return Ok(BurstCapacity::BySize) };
+    let is_valid = |capacity| capacity >= 0.0 || capacity == -1.0;
+    bounded("spec.targetBurstCapacity", value, is_valid, "0 or more, or -1").map(BurstCapacity::from)
 }
 
 fn positive(field: &'static str, value: f64) -> Result<f64, ReplayError> {

@@ -32,7 +32,7 @@ fn empty_config_map_has_the_defaults_of_knative() {
     assert_eq!(config.defaults.target.default_concurrency_utilization, 0.7);
     assert_eq!(config.defaults.target.default_concurrency, 100.0);
     assert_eq!(config.defaults.target.default_requests_per_second, 200.0);
-    assert_eq!(config.defaults.target.burst_capacity.value(), 211.0);
+    assert_eq!(config.defaults.target.burst_capacity, BurstCapacity::BySize);
     assert_eq!(
         (config.defaults.window.panic_percentage, config.defaults.window.panic_threshold_percentage),
         (10.0, 200.0)
@@ -170,8 +170,8 @@ fn error_names_key_value_and_bound() {
         ("stable-window", "5999ms", "whole seconds from 6s to 1h"),
         ("stable-window", "61984ms", "whole seconds from 6s to 1h"),
         ("stable-window", "60", "whole seconds from 6s to 1h"),
-        ("target-burst-capacity", "-11", "0 or more, or -1"),
-        ("target-burst-capacity", "NaN", "0 or more, or -1"),
+        ("target-burst-capacity", "-11", "auto, 0 or more, or -1"),
+        ("target-burst-capacity", "NaN", "auto, 0 or more, or -1"),
         ("container-concurrency-target-percentage", "-42", "above 0, at most 100"),
         ("container-concurrency-target-percentage", "0", "above 0, at most 100"),
         ("container-concurrency-target-percentage", "142.4", "above 0, at most 100"),
@@ -332,7 +332,7 @@ proptest! {
         prop_assert!(fraction > 0.0 && fraction <= 1.0);
         prop_assert!(fraction * target.default_concurrency >= 0.01);
         prop_assert!(target.default_requests_per_second >= 0.01);
-        prop_assert!(target.burst_capacity.value() >= 0.0 || target.burst_capacity == BurstCapacity::Always);
+        prop_assert!(target.burst_capacity.value().is_none_or(|requests| requests >= 0.0 || requests == -1.0));
         prop_assert!((6..=3600).contains(&window.stable.as_secs()));
         prop_assert!((1.0..=100.0).contains(&window.panic_percentage));
         prop_assert!((1.0..=16.0).contains(&learning.factor));

@@ -113,9 +113,10 @@ const REQUESTS_PER_SECOND: Setting<f64> = Setting {
 const BURST_CAPACITY: Setting<BurstCapacity> = Setting {
     key: entry("target-burst-capacity", &BurstCapacity::FORMAT),
     annotation: entry("target-burst-capacity", &BurstCapacity::FORMAT),
-    default: BurstCapacity::Spare(211.0),
+    default: BurstCapacity::BySize,
     meaning: "Additional requests that the ready pods must be able to serve before activators leave the \
-              request path. -1 keeps activators in the path always, 0 only while no pod is ready.",
+              request path. -1 keeps activators in the path always, 0 only while no pod is ready, auto by \
+              the number and the capacity of the ready pods.",
     when: "Set it to -1 to let activators queue each burst, to 0 for the shortest path.",
 };
 

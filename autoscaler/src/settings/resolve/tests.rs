@@ -218,8 +218,8 @@ fn reports_and_ignores_invalid_annotation() {
         ("target-utilization-percentage", "0.7", "1 to 100"),
         ("target-utilization-percentage", "101", "1 to 100"),
         ("target-utilization-percentage", "dghyak", "1 to 100"),
-        ("target-burst-capacity", "-11", "0 or more, or -1"),
-        ("target-burst-capacity", "qarashen", "0 or more, or -1"),
+        ("target-burst-capacity", "-11", "auto, 0 or more, or -1"),
+        ("target-burst-capacity", "qarashen", "auto, 0 or more, or -1"),
         ("window", "jerry-was-a-racecar-driver", "whole seconds from 6s to 1h"),
         ("window", "1s", "whole seconds from 6s to 1h"),
         ("window", "365h", "whole seconds from 6s to 1h"),
@@ -361,7 +361,7 @@ proptest! {
             prop_assert!(utilization > 0.0 && utilization <= 1.0);
         }
         let capacity = settings.target.burst_capacity;
-        prop_assert!(capacity.value() >= 0.0 || capacity == BurstCapacity::Always);
+        prop_assert!(capacity.value().is_none_or(|requests| requests >= 0.0 || requests == -1.0));
         prop_assert!(settings.scale.max == 0 || settings.scale.min <= settings.scale.max);
         let mut scheduled = settings.clone();
         scheduled.apply_schedule(0);

@@ -13,7 +13,6 @@ pub(super) fn spec_change(before: &ReplayedDecision, after: &ReplayedDecision) -
     let numbers = [
         ("target", old.target, new.target),
         ("total target", old.total, new.total),
-        ("target-burst-capacity", old.target_burst_capacity.value(), new.target_burst_capacity.value()),
         ("panic threshold", old.panic_threshold, new.panic_threshold),
         ("max-scale-up-rate", old.max_scale_up_rate, new.max_scale_up_rate),
         ("max-scale-down-rate", old.max_scale_down_rate, new.max_scale_down_rate),
@@ -27,7 +26,14 @@ pub(super) fn spec_change(before: &ReplayedDecision, after: &ReplayedDecision) -
     let numbers = numbers
         .map(|(name, old, new)| (name, CompactNumber(old).to_string(), CompactNumber(new).to_string()));
     let windows = windows.map(|(name, old, new)| (name, seconds(old), seconds(new)));
-    let reach = [("reachable", old.reachable.to_string(), new.reachable.to_string())];
+    let reach = [
+        (
+            "target-burst-capacity",
+            old.target_burst_capacity.to_string(),
+            new.target_burst_capacity.to_string(),
+        ),
+        ("reachable", old.reachable.to_string(), new.reachable.to_string()),
+    ];
     let changes: Vec<_> = (numbers.into_iter().chain(windows).chain(reach))
         .filter(|(_, old, new)| old != new)
         .map(|(name, old, new)| format!("{name} {old} → {new}"))

@@ -63,6 +63,8 @@ Notes:
   HPA](../howto/without-an-hpa.md) it is also the size that the workload is brought to first.
 - `scale-down-delay`: for a load that varies around a whole number of pods. The HPA needs no
   `stabilizationWindowSeconds` for it.
+- `target-burst-capacity`: [what `auto`
+  is](../design/sizes-and-the-metric.md#when-activators-leave-the-path).
 - `reachability`: `Unreachable` retires a workload, such as the old half of a blue-green pair. It
   goes to zero from any size, without `scale-to-zero` as well; `minReplicas`, `initial-scale`,
   retention, delay and `max-scale-down-rate` no longer apply. Requests that still arrive are served.
