@@ -29,6 +29,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use autoscaler::Key;
+use autoscaler::findings::pod_start;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -43,6 +44,8 @@ use read_namespace::ApiGroups;
 #[derive(Debug, Serialize)]
 struct CheckReport {
     findings: Vec<Finding>,
+    /// What would make pods of a named workload start sooner; not a finding.
+    advice: Vec<&'static str>,
     /// Objects that could not be read, with the reason.
     unchecked: Vec<String>,
     /// Number of checked workloads.
@@ -78,6 +81,7 @@ async fn preflight(session: &Session, now: Timestamp) -> Result<CheckReport, Com
     let cluster = read_cluster::read(session, now).await?;
     Ok(CheckReport {
         findings: cluster::before_installation(&cluster),
+        advice: Vec::new(),
         unchecked: cluster.unreadable(),
         workloads: 0,
     })
@@ -119,12 +123,19 @@ async fn installed(
     // Objects that workloads share are checked for each workload.
     findings.retain(|finding| seen.insert(finding.clone()));
     unchecked.dedup();
-    Ok(CheckReport { findings, unchecked, workloads: workloads.len() })
+    // Of all workloads it would be longer than the findings.
+    let advised = workloads.iter().filter(|workload| only.is_some() && workload.goes_to_zero());
+    let advice = advised.filter_map(|workload| workload.template.as_ref()).flat_map(pod_start::advice);
+    let advice = advice.collect();
+    Ok(CheckReport { findings, advice, unchecked, workloads: workloads.len() })
 }
 
 fn write_text(report: &CheckReport, preflight: bool, out: &mut dyn Write) -> io::Result<()> {
     for finding in &report.findings {
         writeln!(out, "{finding}\n")?;
+    }
+    for advice in &report.advice {
+        writeln!(out, "advice: {advice}")?;
     }
     for object in &report.unchecked {
         writeln!(out, "not checked: {object}")?;

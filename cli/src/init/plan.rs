@@ -1,6 +1,8 @@
 //! InitPlan: all changes for one target. Pure.
 
+use autoscaler::findings::pod_start;
 use autoscaler::findings::sidecar::sidecar_of;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -50,6 +52,7 @@ pub(super) fn plan(objects: &TargetObjects, args: &InitArgs) -> Result<InitPlan,
     if changes.len() > has_new_metric {
         notes.push(first.source.clone());
     }
+    notes.extend(parsed(template).iter().flat_map(pod_start::advice).map(str::to_owned));
     let has_steps = changes.iter().any(|change| change.step == Step::Pods) && args.step == InitStep::All;
     if has_steps && args.apply {
         return Err("pods without the sidecar get no requests from the changed Service: apply with --step pods, wait for the \
@@ -69,5 +72,9 @@ pub(super) fn plan(objects: &TargetObjects, args: &InitArgs) -> Result<InitPlan,
 
 /// Whether pods of the template have a sidecar, which is what Rouse takes a workload's pods for.
 fn has_sidecar(template: &Value) -> bool {
-    serde_json::from_value(template.clone()).is_ok_and(|template| sidecar_of(&template).mode().is_required())
+    parsed(template).is_some_and(|template| sidecar_of(&template).mode().is_required())
+}
+
+fn parsed(template: &Value) -> Option<PodTemplateSpec> {
+    serde_json::from_value(template.clone()).ok()
 }

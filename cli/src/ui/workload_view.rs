@@ -5,7 +5,9 @@
 
 use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, PodAutoscalerStatus};
+use autoscaler::findings::pod_start;
 use autoscaler::history::HistoryReport;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Api;
@@ -40,6 +42,8 @@ pub(super) struct WorkloadView {
     /// Where the Service sends requests.
     route: Option<autoscaler::api::Route>,
     learning: Option<LearningView>,
+    /// What would make its pods start sooner.
+    advice: Vec<&'static str>,
     conditions: Vec<ConditionView>,
     history: Part<HistoryReport>,
     wakes: Vec<ShownWake>,
@@ -95,13 +99,14 @@ impl WorkloadView {
     pub(super) async fn read(fleet: &Fleet, key: &Key) -> Option<Self> {
         let object = fleet.autoscaler(key)?;
         let session = &fleet.session;
-        let (row, history, why, events) = tokio::join!(
+        let autoscaler = object.0.as_ref().ok();
+        let (row, advice, history, why, events) = tokio::join!(
             fleet.row(key, &object),
+            advice(session, key, autoscaler),
             history(session, key),
             why(session, key),
             events(session, key)
         );
-        let autoscaler = object.0.as_ref().ok();
         let spec = autoscaler.map(|autoscaler| &autoscaler.spec);
         let status = autoscaler.and_then(|autoscaler| autoscaler.status.as_ref());
         let wakes = match (&history, &events) {
@@ -118,6 +123,7 @@ impl WorkloadView {
             scale_to_zero: spec.is_some_and(|spec| spec.scale_to_zero),
             route: status.and_then(|status| status.route),
             learning: status.and_then(LearningView::new),
+            advice,
             conditions: autoscaler.map_or_else(Vec::new, |it| conditions(it, fleet.version)),
             history: history.into(),
             wakes,
@@ -125,6 +131,15 @@ impl WorkloadView {
             events: events.map(|events| shown(&events)).into(),
         })
     }
+}
+
+/// Empty if the workload stays above zero, or its template is not a Deployment's or not readable.
+async fn advice(session: &Session, key: &Key, autoscaler: Option<&PodAutoscaler>) -> Vec<&'static str> {
+    let target = autoscaler.filter(|it| it.spec.scale_to_zero).map(|it| &it.spec.scale_target_ref);
+    let Some(target) = target.filter(|target| target.kind == "Deployment") else { return Vec::new() };
+    let api: Api<Deployment> = Api::namespaced(session.client.clone(), &key.namespace);
+    let read = api.get_opt(&target.name).await.ok().flatten();
+    read.map_or_else(Vec::new, |deployment| pod_start::advice(&deployment.spec.template))
 }
 
 async fn history(session: &Session, key: &Key) -> Result<HistoryReport, String> {

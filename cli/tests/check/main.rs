@@ -20,7 +20,7 @@ use fake_api::FakeApi;
 use http::StatusCode;
 use serde_json::json;
 
-use healthy::{SECRET, healthy, put_version};
+use healthy::{AUTOSCALER, SECRET, healthy, put_version};
 use support::run;
 
 #[tokio::test]
@@ -58,6 +58,23 @@ async fn unreadable_objects_are_listed_and_are_no_findings() {
     assert!(output.is_success());
     let expected = "not checked: Secret rouse-system/metrics-adapter-serving: secrets is forbidden\n";
     assert!(output.text.starts_with(expected), "{}", output.text);
+}
+
+#[tokio::test]
+async fn advice_on_wakes_is_printed_for_one_workload_and_is_no_finding() {
+    let api = healthy();
+    let mut autoscaler = api.get(AUTOSCALER).unwrap();
+    autoscaler["spec"]["scaleToZero"] = json!(true);
+    api.put(AUTOSCALER, autoscaler);
+    let of = async |args: &[&str]| {
+        let output = run(&api, args).await.unwrap();
+        assert!(output.is_success(), "{}", output.text);
+        output.text
+    };
+    let advice = of(&["check", "shop/web"]).await;
+    assert!(advice.contains("advice: each wake waits a quarter of a second"), "{advice}");
+    assert!(advice.ends_with("no problems found: Rouse and 1 workload are healthy\n"), "{advice}");
+    assert!(!of(&["check"]).await.contains("advice"));
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ export function workloadView(namespace, name, announce) {
   const facts = element("dl", { class: "facts" });
   const chartNote = element("p", { class: "note" });
   const wakes = element("div");
+  const advice = element("ul", { class: "advice" });
   const problems = element("div");
   const conditions = element("div");
   const decisions = element("div");
@@ -32,8 +33,9 @@ export function workloadView(namespace, name, announce) {
     message,
     problems,
     facts,
+    commandLine(`kubectl get podautoscaler ${name} --namespace ${namespace} --output yaml`),
     section("Last hour", chartNote, charts.node),
-    section("Wakes", wakes),
+    section("Wakes", advice, wakes),
     section("Conditions", conditions),
     section("Last decisions", decisions),
     section("Events", events),
@@ -50,6 +52,7 @@ export function workloadView(namespace, name, announce) {
     replaceIfChanged(facts, [row, view], () => factsOf(view));
     showHistory(view);
     replaceIfChanged(problems, view.conditions, () => problemsOf(view.conditions));
+    replaceIfChanged(advice, view.advice, () => view.advice.map((text) => element("li", {}, text)));
     replaceIfChanged(conditions, view.conditions, () => conditionsOf(view.conditions));
     replaceIfChanged(decisions, view.why, () => orError(view.why, decisionsOf));
     replaceIfChanged(events, view.events, () => orError(view.events, eventsOf));
