@@ -14,7 +14,7 @@ const MARGIN = { top: 12, right: 12, bottom: 22, left: 46 };
 const known = (value) => typeof value === "number" && Number.isFinite(value);
 const capacity = ({ ready, target }) => (ready > 0 && known(target) ? ready * target : 0);
 
-/** [title, is shown, series]; a series is [class, label, value of a sample, is a step]. */
+/** [title, is shown, series]; a series is [class, label, value of a sample, is a step, has an area]. */
 const CHARTS = [
   [
     "Load",
@@ -28,7 +28,7 @@ const CHARTS = [
     "Pods",
     () => true,
     [
-      ["ready", "ready", (sample) => sample.ready, true],
+      ["ready", "ready", (sample) => sample.ready, true, true],
       ["decided", "decided", (sample) => sample.decided, true],
     ],
   ],
@@ -163,7 +163,9 @@ function drawing(data, series, width, selected) {
     if (x(at) < MARGIN.left + 16 || x(at) > width - MARGIN.right - 16) continue;
     parts.push(svg("text", { class: "label", x: x(at), y: HEIGHT - 6, "text-anchor": "middle" }, minutes(at)));
   }
-  for (const [style, , value, isStep] of series) {
+  for (const [style, , value, isStep, hasArea] of series) {
+    // A line may lie under the next one; its area is seen below that.
+    if (hasArea) parts.push(svg("path", { class: "area", d: area(data, value, x, y, floor) }));
     parts.push(svg("path", { class: style, d: line(data, value, isStep, x, y) }));
   }
   for (const wake of data.wakes) {
@@ -195,6 +197,25 @@ function line({ samples, interval, now }, value, isStep, x, y) {
     end = sample.at + interval;
   }
   return path;
+}
+
+/** The area below the steps of a series, interrupted where there are no data. */
+function area({ samples, interval, now }, value, x, y, floor) {
+  let path = "";
+  let end = null;
+  const close = () => (end === null ? "" : `V${floor}Z`);
+  for (const sample of samples) {
+    const amount = value(sample);
+    if (!known(amount) || end !== sample.at) {
+      path += close();
+      end = null;
+    }
+    if (!known(amount)) continue;
+    if (end === null) path += `M${x(sample.at).toFixed(1)} ${floor}`;
+    path += `V${y(amount).toFixed(1)}H${x(Math.min(sample.at + interval, now)).toFixed(1)}`;
+    end = sample.at + interval;
+  }
+  return path + close();
 }
 
 /** The beginnings and ends of the times in panic. */

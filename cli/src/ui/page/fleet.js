@@ -1,4 +1,4 @@
-// The list of all workloads: a summary, a filter, and a table that sorts.
+// The list of all workloads: facts that filter, and a table that sorts, at first by what needs attention.
 //
 // All rows are in the table, so that the browser's search and a screen reader find them. A poll changes only cells whose text
 // differs, so a thousand workloads cost milliseconds.
@@ -6,29 +6,49 @@
 import { element, setAttribute, setText } from "./dom.js";
 import { UNKNOWN, count, load, number, percent, savings, utilization } from "./format.js";
 
-const STATES = ["Active", "Waking", "AtZero", "Paused", "Degraded", "Pending"];
+/** The order of states by what needs attention; a workload with problems precedes all of them. */
+const URGENCY = ["Degraded", "Waking", "Active", "Pending", "Paused", "AtZero", "Unknown"];
 /** Changes of states that are announced one by one; more are counted. */
 const MAX_ANNOUNCED = 3;
 
 const whole = (value) => (value === null || value === undefined ? UNKNOWN : String(value));
+const urgency = (row) => (row.problems > 0 ? -1 : URGENCY.indexOf(row.state ?? "Unknown"));
 
-/** [key, heading, text of a row, value to sort by, class] */
+/** [label, what a row adds to the number]; pressed, only rows that add to it are shown. */
+const FACTS = [
+  ["workloads", () => 1],
+  ["with problems", (row) => row.problems > 0],
+  ["waking", (row) => row.state === "Waking"],
+  ["in panic", (row) => row.panicking],
+  ["pods", (row) => row.size],
+  ["at zero", (row) => row.state === "AtZero"],
+];
+
+/** [key, heading, text of a row, value to sort by, class, meaning] */
 const COLUMNS = [
-  ["workload", "Workload", (row) => row.name, (row) => `${row.namespace}/${row.name}`, "name"],
-  ["state", "State", (row) => row.state ?? "Unknown", (row) => row.state ?? "", "state"],
-  ["size", "Size", (row) => whole(row.size), (row) => row.size, "number"],
-  ["ready", "Ready", (row) => whole(row.ready), (row) => row.ready, "number"],
-  ["load", "Load", (row) => load(row.load, row.metric), (row) => row.load, "number"],
-  ["target", "Target", (row) => number(row.target), (row) => row.target, "number"],
-  ["used", "Used", (row) => percent(utilization(row)), utilization, "number"],
-  ["decided", "Decided", (row) => whole(row.decided) + (row.panicking ? " panic" : ""), (row) => row.decided, "number"],
-  ["reason", "Reason", (row) => row.reason ?? "", (row) => row.reason ?? "", "reason"],
+  ["workload", "Workload", (row) => row.name, (row) => `${row.namespace}/${row.name}`, "name", "its HPA or PodAutoscaler"],
+  ["state", "State", (row) => row.state ?? "Unknown", urgency, "state", "sorts by what needs attention: problems, waking, active"],
+  ["size", "Size", (row) => whole(row.size), (row) => row.size, "number", "pods that its scale asks for"],
+  ["ready", "Ready", (row) => whole(row.ready), (row) => row.ready, "number", "pods that take requests"],
+  ["load", "Load", (row) => load(row.load, row.metric), (row) => row.load, "number", "of all pods: requests at a time, or per second (/s)"],
+  ["target", "Target", (row) => load(row.target, row.metric), (row) => row.target, "number", "load that one pod should carry, in the same unit"],
+  ["used", "Used", (row) => percent(utilization(row)), utilization, "number", "load / (ready pods × target)"],
+  [
+    "decided",
+    "Decided",
+    (row) => whole(row.decided) + (row.panicking ? " panic" : ""),
+    (row) => row.decided,
+    "number",
+    "pods that the load needs now; in a panic no fewer than before",
+  ],
+  ["reason", "Reason", (row) => row.reason ?? "", (row) => row.reason ?? "", "reason", "of the state"],
 ];
 
 /** The view of the list. `announce` is called with changes of states. It keeps its filter while another view is shown. */
 export function fleetView(announce) {
   const rows = new Map();
-  const sort = { key: "workload", descending: false };
+  const sort = { key: "state", descending: false };
+  let pressed = FACTS[0];
   let newest = null;
   let order = "";
 
@@ -36,18 +56,18 @@ export function fleetView(announce) {
   const summary = element("ul", { class: "summary" });
   const saved = element("p", { class: "note saved", hidden: "" });
   const filter = element("input", { type: "search", id: "filter", autocomplete: "off", oninput: arrange });
-  const state = element(
-    "select",
-    { id: "state", onchange: arrange },
-    element("option", { value: "" }, "all"),
-    ...STATES.map((name) => element("option", { value: name }, name)),
-    element("option", { value: "problems" }, "with problems"),
-  );
   const shown = element("p", { class: "shown", role: "status" });
   const body = element("tbody");
-  const headings = COLUMNS.map(([key, title, , , style]) =>
-    element("th", { scope: "col", class: style }, element("button", { type: "button", onclick: () => sortBy(key) }, title)),
+  const headings = COLUMNS.map(([key, title, , , style, meaning]) =>
+    element("th", { scope: "col", class: style }, element("button", { type: "button", title: meaning, onclick: () => sortBy(key) }, title)),
   );
+  const facts = FACTS.map((fact) => {
+    const number = element("strong");
+    const button = element("button", { type: "button", onclick: () => press(fact) }, number, ` ${fact[0]}`);
+    summary.append(element("li", {}, button));
+    return { fact, number, button };
+  });
+  const meanings = COLUMNS.map(([, title, , , , meaning]) => element("div", {}, element("dt", {}, title), element("dd", {}, meaning)));
   const node = element(
     "div",
     {},
@@ -59,8 +79,6 @@ export function fleetView(announce) {
       { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
       element("label", { for: "filter" }, "Filter"),
       filter,
-      element("label", { for: "state" }, "State"),
-      state,
       shown,
     ),
     element(
@@ -74,11 +92,18 @@ export function fleetView(announce) {
         body,
       ),
     ),
+    element("details", { class: "meanings" }, element("summary", {}, "What the columns mean"), element("dl", { class: "facts" }, ...meanings)),
   );
 
   function sortBy(key) {
     sort.descending = sort.key === key ? !sort.descending : isNumeric(key);
     sort.key = key;
+    arrange();
+  }
+
+  /** Shows what a fact counts; pressed again, all. */
+  function press(fact) {
+    pressed = pressed === fact ? FACTS[0] : fact;
     arrange();
   }
 
@@ -93,6 +118,7 @@ export function fleetView(announce) {
       const known = rows.get(key) ?? addRow(key, row);
       if (known.row.state !== row.state && known.row.state !== undefined) changes.push(`${key}: ${row.state}`);
       known.row = row;
+      known.search = `${key} ${row.state} ${row.reason}`.toLowerCase();
       fillRow(known);
     }
     for (const key of rows.keys()) {
@@ -114,7 +140,7 @@ export function fleetView(announce) {
     );
     const badge = element("span", { class: "badge" });
     cells[1].append(badge);
-    const known = { row, cells, badge, line: element("tr", {}, ...cells), search: key.toLowerCase() };
+    const known = { row, cells, badge, line: element("tr", {}, ...cells), key, search: "" };
     rows.set(key, known);
     return known;
   }
@@ -133,20 +159,11 @@ export function fleetView(announce) {
 
   function showSummary({ workloads }) {
     const total = (value) => workloads.reduce((sum, row) => sum + (value(row) ?? 0), 0);
-    const facts = [
-      [workloads.length, "workloads"],
-      [total((row) => row.state === "AtZero"), "at zero"],
-      [total((row) => row.state === "Waking"), "waking"],
-      [total((row) => row.size), "pods"],
-      [total((row) => row.panicking), "in panic"],
-      [total((row) => row.problems > 0), "with problems"],
-    ];
-    facts.forEach(([value, label], index) => {
-      const fact =
-        summary.children[index] ?? summary.appendChild(element("li", {}, element("strong"), document.createTextNode(` ${label}`)));
-      setText(fact.firstChild, whole(Number(value)));
-      setAttribute(fact, "class", label === "with problems" && value > 0 ? "problem" : null);
-    });
+    for (const { fact, number, button } of facts) {
+      const value = Number(total(fact[1]));
+      setText(number, String(value));
+      setAttribute(button, "class", fact[0] === "with problems" && value > 0 ? "problem" : null);
+    }
     saved.hidden = workloads.every((row) => row.savedPodHours === undefined);
     const hours = savings(
       total((row) => row.savedPodHours),
@@ -163,11 +180,10 @@ export function fleetView(announce) {
       setAttribute(headings[index], "aria-sort", key !== sort.key ? null : sort.descending ? "descending" : "ascending");
     });
     const wanted = filter.value.trim().toLowerCase();
-    const passes = ({ row, search }) =>
-      search.includes(wanted) &&
-      (state.value === "" || (state.value === "problems" ? row.problems > 0 : row.state === state.value));
+    for (const { fact, button } of facts) setAttribute(button, "aria-pressed", String(fact === pressed));
+    const passes = ({ row, search }) => search.includes(wanted) && Number(pressed[1](row) ?? 0) > 0;
     const arranged = [...rows.values()].filter(passes).sort((a, b) => compare(column[3], a.row, b.row, sort.descending));
-    const now = arranged.map(({ search }) => search).join();
+    const now = arranged.map(({ key }) => key).join();
     if (now !== order || body.children.length !== arranged.length) {
       order = now;
       const focused = document.activeElement;

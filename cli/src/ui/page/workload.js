@@ -75,6 +75,22 @@ export function workloadView(namespace, name, announce) {
   return { node, heading, title: `${namespace}/${name}`, path: `api/workloads/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`, update };
 }
 
+/** A command, and a button that copies it. */
+function commandLine(command) {
+  const code = element("code", {}, command);
+  const done = element("span", { role: "status" });
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(command);
+      setText(done, "Copied");
+    } catch {
+      // Without the permission it is selected, for the keys of the system.
+      getSelection().selectAllChildren(code);
+    }
+  };
+  return element("p", { class: "command" }, code, element("button", { type: "button", onclick: copy }, "Copy"), done);
+}
+
 function orError(part, render) {
   return part.error === undefined ? render(part.value) : element("p", {}, `Not readable: ${part.error}`);
 }
@@ -87,9 +103,9 @@ function factsOf(view) {
     ["Size", text(row.size)],
     ["Ready", text(row.ready)],
     ["Load", load(row.load, row.metric)],
-    ["Target", number(row.target)],
-    ["Used", percent(utilization(row))],
-    ["Decided", text(row.decided) + (row.panicking ? ", in panic" : "")],
+    ["Target of a pod", load(row.target, row.metric)],
+    ["Used, of ready pods × target", percent(utilization(row))],
+    ["Decided, pods for the load", text(row.decided) + (row.panicking ? ", in panic" : "")],
     ["Metric", row.metric ?? UNKNOWN],
     ["Bounds", bounds],
     ["Requests go to", view.route ?? UNKNOWN],

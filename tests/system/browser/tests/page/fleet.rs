@@ -1,4 +1,4 @@
-//! A thousand workloads, and the last hour of one workload, as an API has them.
+//! A thousand workloads or a dozen, and the last hour of one workload, as an API has them.
 
 use std::f64::consts::PI;
 
@@ -83,17 +83,27 @@ const NAMES: [&str; 40] = [
 ];
 const GROUP: &str = "/apis/external.metrics.k8s.io/v1beta1";
 /// 2026-01-01T12:00:00Z: the end of the hour.
-const NOW: i64 = 1_767_268_800_000;
+pub(crate) const NOW: i64 = 1_767_268_800_000;
 
 /// Puts all workloads, with their loads.
 pub(crate) fn put_fleet(api: &FakeApi) {
+    put_workloads(api, &NAMESPACES, &NAMES);
+}
+
+/// Puts a dozen workloads, for pictures.
+pub(crate) fn put_dozen(api: &FakeApi) {
+    put_workloads(api, &["catalog", "checkout", "orders", "previews"], &["api", "web", "worker"]);
+    put_state(api, "orders", "web", json!({"phase": "Waking", "reason": "Activating", "replicas": 1}));
+}
+
+fn put_workloads(api: &FakeApi, namespaces: &[&str], names: &[&str]) {
     let version = json!({
         "major": "1", "minor": "37", "gitVersion": "v1.37.0", "gitCommit": "", "gitTreeState": "",
         "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
     });
     api.respond_to_reads("/version", StatusCode::OK, version.to_string());
     let mut workloads = Vec::new();
-    let all = NAMESPACES.into_iter().flat_map(|namespace| NAMES.map(|name| (namespace, name)));
+    let all = namespaces.iter().flat_map(|namespace| names.iter().map(move |name| (*namespace, *name)));
     for (index, (namespace, name)) in all.enumerate() {
         // Most sleep, as in a fleet of previews and internal tools.
         let load = match index % 7 {

@@ -21,7 +21,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use fleet::{WORKLOADS, put_fleet, put_state};
+use fleet::{NOW, WORKLOADS, put_dozen, put_fleet, put_state};
 use picture::picture;
 
 /// For what takes milliseconds on a quiet machine.
@@ -84,6 +84,18 @@ async fn thousand_workloads_are_shown_filtered_sorted_and_updated_without_reload
         "{saved}"
     );
 
+    // What needs attention is first, and a fact filters.
+    let first = "[...document.querySelectorAll('.fleet tbody th')].slice(0, 2).map((cell) => cell.textContent).join()";
+    let first = browser.evaluate(first).await?;
+    ensure!(first.as_str().is_some_and(|first| first.starts_with("checkout/web,")), "first is {first}");
+    browser.focus(".summary li:nth-child(2) button").await?;
+    browser.press(keys::ENTER).await?;
+    page.rows(1).await?;
+    let pressed = "document.querySelector('.summary [aria-pressed=true]').textContent";
+    ensure!(browser.evaluate(pressed).await? == json!("1 with problems"), "another button is pressed");
+    browser.press(keys::ENTER).await?;
+    page.rows(WORKLOADS).await?;
+
     // Sorted and filtered by keyboard.
     browser.focus(".fleet thead th:nth-child(5) button").await?;
     browser.press(keys::ENTER).await?;
@@ -119,11 +131,14 @@ async fn thousand_workloads_are_shown_filtered_sorted_and_updated_without_reload
 #[ignore = "needs Chromium: run make test-page"]
 async fn workload_shows_its_hour_wakes_and_fixes_by_keyboard() -> Result<()> {
     let api = FakeApi::default();
-    put_fleet(&api);
+    put_dozen(&api);
     let page = OpenPage::of(&api).await?;
-    page.rows(WORKLOADS).await?;
+    page.rows(12).await?;
     let browser = &page.browser;
-    picture(browser, "page-fleet", (1280, 760)).await?;
+    // One clock for the page and its charts.
+    browser.evaluate(&format!("void (Date.now = () => {NOW})")).await?;
+    browser.wait_for("document.querySelector('#freshness').textContent.includes(':00:00')", SOON).await?;
+    picture(browser, "page-fleet", (1280, 700)).await?;
     browser.focus("a[href='#/catalog/web']").await?;
     browser.press(keys::ENTER).await?;
     browser.wait_for("document.querySelector('.charts')?.dataset.samples > 100", SOON).await?;
@@ -140,6 +155,12 @@ async fn workload_shows_its_hour_wakes_and_fixes_by_keyboard() -> Result<()> {
 
     let facts = browser.text(".facts").await?.unwrap_or_default();
     ensure!(facts.contains("121 pod-hours, 30.2 CPU-hours, 60.5 GiB-hours"), "{facts}");
+    let command = browser.text(".command code").await?.unwrap_or_default();
+    ensure!(command == "kubectl get podautoscaler web --namespace catalog --output yaml", "{command}");
+    ensure!(
+        browser.evaluate("document.querySelectorAll('.charts .area').length").await? == json!(1),
+        "no area of ready pods"
+    );
     let summary = browser.text("#chart-0-summary").await?.context("no text of the chart")?;
     ensure!(summary.contains("load: from 0 to") && summary.contains("3 wakes"), "{summary}");
     let newest = browser.text("#readout").await?;
