@@ -1,7 +1,7 @@
 //! The SDK's tracer, with a batch processor between two counters.
 //!
 //! ```text
-//! ended span ─► BoundedProcessor ─► at most 2048 spans, batches of 512 ─► CountedExporter ─► collector
+//! ended span ─► BoundedProcessor ─► at most 2048 spans ─► CountedExporter ─► collector
 //! ```
 //!
 //! One batch is sent at a time. While the collector does not respond, the queue fills, and further
