@@ -26,6 +26,7 @@ struct Signals {
     reads_until_close: AtomicBool,
     /// The next response that begins is the last one.
     is_last: AtomicBool,
+    is_tunnel: AtomicBool,
     upload: UnreadUpload,
     /// The response has begun, or is `refusal`.
     has_response: AtomicBool,
@@ -123,15 +124,17 @@ impl ClientSignals {
         self.is_upload_cut() || self.0.is_last.load(Ordering::Relaxed)
     }
 
-    /// The client may be sending: the rest of an upload, or of a head that was rejected.
+    /// The client may be sending: the rest of an upload, or of a head that was rejected. What it
+    /// sends on a tunnel is the app's, whose side may be closed already.
     pub(super) fn may_be_sending(&self) -> bool {
-        self.is_upload_cut() || (self.has_received() && !self.is_in_request())
+        let is_rest = self.is_upload_cut() || (self.has_received() && !self.is_in_request());
+        is_rest && !self.0.is_tunnel.load(Ordering::Relaxed)
     }
 
     /// The connection is a tunnel from now on.
     pub(super) fn switch_protocol(&self) {
         self.begin_head();
-        self.0.upload_cut.store(false, Ordering::Relaxed);
+        self.0.is_tunnel.store(true, Ordering::Relaxed);
     }
 
     /// The end of the connection may be the end of the response.

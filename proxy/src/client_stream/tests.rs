@@ -169,6 +169,19 @@ async fn tunnel_does_not_end_with_its_clients_side() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn tunnel_closes_its_sending_side_and_discards_nothing() {
+    let (mut client, mut server, _) = in_request(1000);
+    server.switch_protocol();
+    client.write_all(b"one").await.unwrap();
+    server.read_exact(&mut [0; 3]).await.unwrap();
+    client.write_all(b"more").await.unwrap();
+    timeout(SECOND, server.shutdown()).await.unwrap().unwrap();
+    let mut more = [0; 4];
+    server.read_exact(&mut more).await.unwrap();
+    assert_eq!(&more, b"more");
+}
+
+#[tokio::test(start_paused = true)]
 async fn drop_within_a_response_that_ends_with_the_connection_is_a_reset() {
     for (reads_until_close, shuts_down, resets) in
         [(true, false, true), (true, true, false), (false, false, false)]

@@ -57,9 +57,13 @@ fn tunnels() -> Vec<Case> {
             .gets_bytes("reply")
             .then_closes(),
         agreed("an app may close its sending side and continue to read", "half-closed tunnels")
-            .app([Sends(b"bye".to_vec()), ClosesWrite, ReadsBytes(b"more".to_vec())])
+            .app([ReadsBytes(b"hello".to_vec()), Sends(b"bye".to_vec()), ClosesWrite])
+            .app([ReadsBytes(b"more".to_vec()), ReadsBytes(b"last".to_vec())])
+            .sends("hello")
             .gets_bytes("bye")
             .sends("more")
+            .step(ClientStep::AwaitsProxy)
+            .sends("last")
             .step(ClientStep::ClosesWrite)
             .then_closes(),
         agreed("a websocket whose client has closed ends, though the app does not close", "RFC 6455, 7.1.1")
