@@ -6,7 +6,7 @@
 //! the connection ends. After an upgrade `tcp` takes the connection back.
 
 pub mod abort;
-mod bytes_ahead;
+pub(crate) mod bytes_ahead;
 mod departure;
 mod lingering;
 pub mod peer_closed;

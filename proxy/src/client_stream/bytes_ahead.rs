@@ -1,17 +1,16 @@
-//! BytesAhead: bytes of a client that were read before the server wanted them.
+//! BytesAhead: bytes of a client that were read before the app took them.
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::task::Context;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Bytes of one connection, at most. A client that leaves has that much in its kernel: about 100 to
-/// 400 KiB on a network, more on loopback.
-const MAX_BYTES: usize = 512 << 10;
-/// Bytes of all connections of the process, at most; later ones are not read ahead.
+/// Bytes of all connections of the process, at most. Each stops at half of what is left: 5 MiB if
+/// it is alone, as much as a kernel keeps of a client that leaves, and 512 KiB beside 30 others.
 const MAX_TOTAL: usize = 16 << 20;
 const READ: usize = 16 << 10;
 
@@ -19,7 +18,7 @@ static TOTAL: AtomicUsize = AtomicUsize::new(0);
 
 /// The bytes, in their order.
 #[derive(Debug, Default)]
-pub(super) struct BytesAhead {
+pub(crate) struct BytesAhead {
     bytes: BytesMut,
     /// Its part of the total.
     taken: usize,
@@ -28,24 +27,29 @@ pub(super) struct BytesAhead {
 // === impl BytesAhead ===
 
 impl BytesAhead {
-    /// Reads what has arrived; false if that is nothing. The next read finds an error, or the end.
-    pub(super) fn fill(&mut self, cx: &mut Context<'_>, stream: &mut (impl AsyncRead + Unpin)) -> bool {
+    /// Reads what has arrived; false if that is nothing. The next read finds the end.
+    ///
+    /// # Errors
+    /// That of the connection, which the kernel reports once.
+    pub(crate) fn fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut (impl AsyncRead + Unpin),
+    ) -> io::Result<bool> {
         let before = self.bytes.len();
         let mut buffer = [MaybeUninit::uninit(); READ];
-        while self.taken < MAX_BYTES && self.take() {
+        while self.take() {
             let mut buffer = ReadBuf::uninit(&mut buffer);
-            match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
-                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
-                    self.bytes.extend_from_slice(buffer.filled());
-                }
-                Poll::Ready(_) | Poll::Pending => break,
+            if Pin::new(&mut *stream).poll_read(cx, &mut buffer)?.is_pending() || buffer.filled().is_empty() {
+                break;
             }
+            self.bytes.extend_from_slice(buffer.filled());
         }
-        self.bytes.len() > before
+        Ok(self.bytes.len() > before)
     }
 
     /// Moves bytes to the reader; false if there are none.
-    pub(super) fn read(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
+    pub(crate) fn read(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
         let length = self.bytes.len().min(buffer.remaining());
         if length == 0 {
             return false;
@@ -58,8 +62,13 @@ impl BytesAhead {
         true
     }
 
+    /// Takes the bytes of one read; false without room for them.
     fn take(&mut self) -> bool {
-        if TOTAL.fetch_add(READ, Ordering::Relaxed) >= MAX_TOTAL {
+        if self.taken >= self.bytes.len() + READ {
+            return true;
+        }
+        let total = TOTAL.fetch_add(READ, Ordering::Relaxed);
+        if self.taken >= MAX_TOTAL.saturating_sub(total) / 2 {
             TOTAL.fetch_sub(READ, Ordering::Relaxed);
             return false;
         }

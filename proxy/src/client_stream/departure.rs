@@ -28,6 +28,9 @@ pub(super) struct Departure {
     check: Pin<Box<Sleep>>,
     /// Since the last check.
     has_read: bool,
+    /// Nothing was read before the last check. An app that is slow for a moment needs no bytes
+    /// ahead, and a client that goes on would fill what its end needs.
+    is_stuck: bool,
     ahead: BytesAhead,
 }
 
@@ -35,7 +38,12 @@ pub(super) struct Departure {
 
 impl Default for Departure {
     fn default() -> Self {
-        Self { check: Box::pin(sleep(INTERVAL)), has_read: false, ahead: BytesAhead::default() }
+        Self {
+            check: Box::pin(sleep(INTERVAL)),
+            has_read: false,
+            is_stuck: false,
+            ahead: BytesAhead::default(),
+        }
     }
 }
 
@@ -55,13 +63,16 @@ impl Departure {
     ) -> Poll<()> {
         loop {
             ready!(self.check.as_mut().poll(cx));
+            let (has_read, was_stuck) = (std::mem::take(&mut self.has_read), self.is_stuck);
+            self.is_stuck = !has_read;
             let mut next = INTERVAL;
-            if !std::mem::take(&mut self.has_read) {
-                if self.ahead.fill(cx, stream) {
-                    next = FILL_INTERVAL;
-                }
-                if !matches!(stream.is_peer_closed(), Ok(false)) {
+            if !has_read {
+                let filled = if was_stuck { self.ahead.fill(cx, stream) } else { Ok(false) };
+                if filled.is_err() || !matches!(stream.is_peer_closed(), Ok(false)) {
                     return Poll::Ready(());
+                }
+                if matches!(filled, Ok(true)) {
+                    next = FILL_INTERVAL;
                 }
             }
             self.check.as_mut().reset(Instant::now() + next);

@@ -144,7 +144,7 @@ async fn closed_client_is_served_while_its_upload_is_read() {
 #[tokio::test(start_paused = true)]
 async fn bytes_read_ahead_are_bounded_and_lose_no_byte() {
     let (mut client, mut server, _) = in_request(64 << 10);
-    let sent: Vec<u8> = (0..2_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let sent: Vec<u8> = (0..8_000_000_u32).map(|n| (n % 251) as u8).collect();
     let upload = sent.clone();
     let writing = tokio::spawn(async move {
         client.write_all(&upload).await.unwrap();

@@ -17,35 +17,37 @@
 //! exists only while an end does not take bytes, so an idle connection holds none.
 //!
 //! While the app does not take the client's bytes, or the client has closed its side, nothing reads
-//! from the client. Then a check finds out that it has left.
+//! from the client. Then a check finds out that it has left. The end of a client is behind its last
+//! bytes, which are read ahead for that, within bounds.
 //!
 //! Used by both proxies for apps that are not HTTP, and for upgraded connections.
 
+mod direction;
 mod ends;
 
 use std::future::poll_fn;
 use std::io;
-use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use self::direction::Direction;
 use self::ends::Ends;
 use crate::client_stream::abort::Abort;
 use crate::client_stream::peer_closed::PeerClosed;
 
-/// Largest read, and most that is buffered for an end that does not take bytes.
-const BUFFER: usize = 16 * 1024;
 /// Bytes of the app within this time of the connection's begin are a greeting and do not count.
 const GREETING_TIME: Duration = Duration::from_secs(1);
 /// Shortest interval between two checks of a connection whose app may send at any moment.
 const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Time between two checks of a client from which nothing is read.
 const DEPARTURE_INTERVAL: Duration = Duration::from_secs(1);
+/// The same while more of its bytes arrive.
+const FILL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long a connection may be idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,27 +92,6 @@ enum End {
     App,
 }
 
-/// One direction of the relay.
-#[derive(Debug, Default)]
-struct Direction {
-    /// Bytes that were read and are not yet written.
-    rest: Vec<u8>,
-    /// How many of `rest` are written.
-    written: usize,
-    state: DirectionState,
-    /// Whether bytes were read since the last check.
-    moved: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum DirectionState {
-    #[default]
-    Open,
-    /// The source has closed; the shutdown of the destination is pending.
-    Ending,
-    Ended,
-}
-
 /// The timer of the next idle check. Relayed bytes do not reset it: it checks late rather than
 /// often.
 #[derive(Debug, Default)]
@@ -133,8 +114,8 @@ impl IdleTimeouts {
 
 impl<F: FnMut() -> G, G> TcpRelay<F, G> {
     /// Relays until both ends have closed, one failed, or the connection was idle for too long. A
-    /// reset of one end resets the other. If this future is dropped, as at the end of the process,
-    /// both are reset.
+    /// reset of one end resets the other. Both are reset after `close_after`, and if this future is
+    /// dropped, as at the end of the process.
     ///
     /// # Errors
     /// The error of an end; `TimedOut` after `close_after` of idleness.
@@ -145,8 +126,8 @@ impl<F: FnMut() -> G, G> TcpRelay<F, G> {
     {
         let mut ends = Ends { client, app, must_abort: true };
         let ended = self.relay(ends.client, ends.app).await;
-        // An error of the kernel: an end is gone. Others are the proxy's own decisions.
-        ends.must_abort = ended.as_ref().is_err_and(|error| error.raw_os_error().is_some() || is_cut(error));
+        // An end is gone, or bytes of it may be missing.
+        ends.must_abort = ended.is_err();
         ended
     }
 
@@ -156,7 +137,8 @@ impl<F: FnMut() -> G, G> TcpRelay<F, G> {
         B: AsyncRead + AsyncWrite + Unpin,
     {
         let (mut activity, mut idle_timer) = (Activity::new(Instant::now()), IdleTimer::default());
-        let (mut departure_timer, mut has_left) = (IdleTimer::default(), false);
+        let (mut departure_timer, mut interval) = (IdleTimer::default(), DEPARTURE_INTERVAL);
+        let (mut has_moved, mut is_stuck, mut has_left) = (false, false, false);
         let (mut up, mut down) = (Direction::default(), Direction::default());
         let stop = self.stop.clone();
         let mut stop = pin!(stop.cancelled());
@@ -169,21 +151,26 @@ impl<F: FnMut() -> G, G> TcpRelay<F, G> {
             if down_ended && up_ended {
                 return Poll::Ready(Ok(()));
             }
-            let next_check = || (!up.is_reading()).then(|| Instant::now() + DEPARTURE_INTERVAL);
-            while departure_timer.poll(cx, next_check).is_ready() {
+            let (up_moved, down_moved) = (up.take_moved(), down.take_moved());
+            has_moved |= up_moved;
+            while departure_timer.poll(cx, || up.next_check(interval)).is_ready() {
+                let was_stuck = std::mem::replace(&mut is_stuck, !std::mem::take(&mut has_moved));
+                // After two intervals: a client that goes on would fill what its end needs.
+                let arrives = was_stuck && is_stuck && up.read_ahead(cx, client)?;
+                interval = if arrives { FILL_INTERVAL } else { DEPARTURE_INTERVAL };
                 has_left = client.is_peer_closed()?;
             }
             if activity.ended(has_left || up.has_ended(), down.has_ended()) {
                 idle_timer.disarm();
             }
-            if activity.moved(up.take_moved(), down.take_moved()) && self.counted.is_none() {
+            if activity.moved(up_moved, down_moved) && self.counted.is_none() {
                 self.counted = Some((self.count)());
                 idle_timer.disarm();
             }
             stopped = stopped || stop.as_mut().poll(cx).is_ready();
             let ended = ready!(self.poll_idle(cx, &activity, &mut idle_timer, stopped));
-            // Bytes of a client that has left are lost, which must not look like its end.
-            let is_cut = has_left && !up.has_ended();
+            // What was not passed on is lost, which must not look like the end.
+            let is_cut = up.has_rest() || down.has_rest();
             Poll::Ready(if is_cut { Err(io::ErrorKind::ConnectionAborted.into()) } else { ended })
         })
         .await
@@ -277,91 +264,6 @@ impl Activity {
             idle_timeouts.close_after.and_then(|close_after| self.last.checked_add(close_after));
         idle.flatten().into_iter().chain(close_after).min()
     }
-}
-
-// === impl Direction ===
-
-impl Direction {
-    /// Relays what can be relayed. Ready when `from` has closed and `to` is shut down.
-    fn poll<R, W>(&mut self, cx: &mut Context<'_>, from: &mut R, to: &mut W) -> Poll<io::Result<()>>
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
-        loop {
-            ready!(self.poll_rest(cx, to))?;
-            match self.state {
-                DirectionState::Ended => return Poll::Ready(Ok(())),
-                DirectionState::Ending => {
-                    ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
-                    self.state = DirectionState::Ended;
-                }
-                DirectionState::Open => {
-                    if self.poll_read(cx, from, to)?.is_pending() {
-                        // A writer with a buffer of its own, such as an upgraded connection, needs
-                        // the flush.
-                        let _ = Pin::new(&mut *to).poll_flush(cx)?;
-                        return Poll::Pending;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Reads once and writes as much of it as `to` takes.
-    fn poll_read<R, W>(&mut self, cx: &mut Context<'_>, from: &mut R, to: &mut W) -> Poll<io::Result<()>>
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
-        let mut buffer = [MaybeUninit::uninit(); BUFFER];
-        let mut buffer = ReadBuf::uninit(&mut buffer);
-        ready!(Pin::new(from).poll_read(cx, &mut buffer))?;
-        let read = buffer.filled();
-        if read.is_empty() {
-            self.state = DirectionState::Ending;
-            return Poll::Ready(Ok(()));
-        }
-        self.moved = true;
-        let written = match Pin::new(to).poll_write(cx, read)? {
-            Poll::Ready(written) => written,
-            Poll::Pending => 0,
-        };
-        self.rest.extend_from_slice(read.get(written..).unwrap_or_default());
-        Poll::Ready(Ok(()))
-    }
-
-    /// Ready when all buffered bytes are written.
-    fn poll_rest<W: AsyncWrite + Unpin>(&mut self, cx: &mut Context<'_>, to: &mut W) -> Poll<io::Result<()>> {
-        while let Some(rest) = self.rest.get(self.written..).filter(|rest| !rest.is_empty()) {
-            match ready!(Pin::new(&mut *to).poll_write(cx, rest))? {
-                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                written => self.written += written,
-            }
-            if self.written == self.rest.len() {
-                (self.rest, self.written) = (Vec::new(), 0);
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    fn has_ended(&self) -> bool {
-        self.state != DirectionState::Open
-    }
-
-    /// Whether it waits for bytes of its source.
-    fn is_reading(&self) -> bool {
-        self.state == DirectionState::Open && self.rest.is_empty()
-    }
-
-    fn take_moved(&mut self) -> bool {
-        std::mem::take(&mut self.moved)
-    }
-}
-
-/// Whether bytes of a client that has left are lost.
-fn is_cut(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::ConnectionAborted
 }
 
 // === impl IdleTimer ===

@@ -6,6 +6,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::direction::BUFFER;
 use super::*;
 
 const AFTER_RESPONSE: Duration = Duration::from_secs(5);
@@ -239,16 +240,15 @@ async fn connected() -> (TcpStream, TcpStream) {
 
 /// A client and an app, and the relay between them. The app's connection takes few bytes.
 async fn relayed(half_closed: Duration) -> (TcpStream, TcpStream, JoinHandle<io::Result<()>>) {
+    relayed_with(IdleTimeouts { half_closed, ..IdleTimeouts::close_only(None) }).await
+}
+
+async fn relayed_with(idle_timeouts: IdleTimeouts) -> (TcpStream, TcpStream, JoinHandle<io::Result<()>>) {
     let (client, mut near_client) = connected().await;
     let (app, mut near_app) = connected().await;
     SockRef::from(&near_app).set_send_buffer_size(4096).unwrap();
     SockRef::from(&app).set_recv_buffer_size(4096).unwrap();
-    let relay = TcpRelay {
-        idle_timeouts: IdleTimeouts { half_closed, ..IdleTimeouts::close_only(None) },
-        counted: Some(()),
-        count: || (),
-        stop: CancellationToken::new(),
-    };
+    let relay = TcpRelay { idle_timeouts, counted: Some(()), count: || (), stop: CancellationToken::new() };
     (client, app, tokio::spawn(async move { relay.run(&mut near_client, &mut near_app).await }))
 }
 
@@ -298,6 +298,61 @@ async fn client_closes_while_the_app_does_not_read() {
     client.shutdown().await.unwrap();
     timeout(DEADLINE, relay).await.unwrap().unwrap().unwrap_err();
     assert!(app.is_peer_closed().is_err(), "bytes are lost");
+}
+
+#[tokio::test]
+async fn client_closes_behind_more_bytes_than_its_connection_takes() {
+    let (mut client, app, relay) = relayed(TICK).await;
+    fill(&mut client).await;
+    client.shutdown().await.unwrap();
+    timeout(DEADLINE, relay).await.unwrap().unwrap().unwrap_err();
+    assert!(app.is_peer_closed().is_err(), "bytes are lost");
+}
+
+#[tokio::test]
+async fn response_that_its_client_does_not_take_is_not_ended() {
+    let (mut client, mut app, relay) = relayed(20 * TICK).await;
+    client.shutdown().await.unwrap();
+    fill(&mut app).await;
+    timeout(DEADLINE, relay).await.unwrap().unwrap().unwrap_err();
+    let mut part = [0; 16 << 10];
+    let ended = loop {
+        match timeout(DEADLINE, client.read(&mut part)).await.unwrap() {
+            Ok(0) => break Ok(()),
+            Ok(_) => {}
+            Err(error) => break Err(error.kind()),
+        }
+    };
+    assert_eq!(ended, Err(io::ErrorKind::ConnectionReset), "it looks complete");
+}
+
+#[tokio::test]
+async fn bytes_that_were_read_ahead_reach_the_app() {
+    let (mut client, mut app, relay) = relayed(DEADLINE).await;
+    let sent: Vec<u8> = (0..300_000_u32).map(|i| (i % 251) as u8).collect();
+    client.write_all(&sent).await.unwrap();
+    client.shutdown().await.unwrap();
+    let (mut received, mut part) = (Vec::new(), [0; 4096]);
+    loop {
+        let read = timeout(DEADLINE, app.read(&mut part)).await.unwrap().unwrap();
+        received.extend_from_slice(&part[..read]);
+        if read == 0 {
+            break;
+        }
+    }
+    assert!(received == sent);
+    drop(app);
+    timeout(DEADLINE, relay).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn idle_timeout_resets_both_ends() {
+    let (client, mut app, relay) = relayed_with(IdleTimeouts::close_only(Some(10 * TICK))).await;
+    app.write_all(b"half").await.unwrap();
+    timeout(DEADLINE, relay).await.unwrap().unwrap().unwrap_err();
+    for end in [&client, &app] {
+        end.is_peer_closed().unwrap_err();
+    }
 }
 
 #[tokio::test]
