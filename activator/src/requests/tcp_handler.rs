@@ -16,7 +16,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use proxy::listener::{AcceptedConnection, ConnectionAddresses};
 use proxy::server::{self, ServerOptions};
-use proxy::tcp::{ConnectionOutcome, IdleTimeouts, TcpRelay, peer_closed};
+use proxy::tcp::{ConnectionOutcome, IdleTimeouts, TcpRelay, client_left};
 use proxy::workers::Workers;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout_at};
@@ -148,7 +148,7 @@ impl TcpHandler {
         tokio::select! {
             biased;
             placed = placed => placed,
-            () = peer_closed(client) => Err(TcpRejection::ClientDisconnected),
+            () = client_left(client) => Err(TcpRejection::ClientDisconnected),
         }
     }
 

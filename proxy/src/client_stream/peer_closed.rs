@@ -4,10 +4,15 @@
 use std::io;
 use std::pin::pin;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use http_client::ReadAhead;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+/// Time in which a client is served that has closed its side.
+const LAST_CHANCE: Duration = Duration::from_secs(1);
 
 /// A connection whose peer may have closed its side.
 pub trait PeerClosed {
@@ -19,12 +24,19 @@ pub trait PeerClosed {
 }
 
 /// Waits until the peer has closed its side, whatever it has sent before. Reads nothing.
-pub async fn peer_closed(stream: &TcpStream) {
+async fn peer_closed(stream: &TcpStream) {
     // No urgent data is requested, so this interest reports only the end of the peer's side.
     match stream.ready(Interest::PRIORITY).await {
         Ok(ready) if !ready.is_read_closed() => std::future::pending().await,
         Ok(_) | Err(_) => {}
     }
+}
+
+/// Waits until a client that waits for its app has left. One that has closed its side is served if
+/// that is possible within a second: it may have sent all that it has to send.
+pub async fn client_left(stream: &TcpStream) {
+    peer_closed(stream).await;
+    sleep(LAST_CHANCE).await;
 }
 
 impl PeerClosed for TcpStream {
@@ -51,10 +63,9 @@ impl PeerClosed for tokio::io::DuplexStream {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -82,5 +93,16 @@ mod tests {
             stream.read_to_end(&mut read).await.unwrap();
             assert_eq!(read, sent, "nothing was taken");
         }
+    }
+
+    #[tokio::test]
+    async fn client_that_waits_has_left_a_second_after_its_close() {
+        let (client, stream) = pair().await;
+        let mut left = pin!(client_left(&stream));
+        drop(client);
+        peer_closed(&stream).await;
+        let closed = Instant::now();
+        tokio::time::timeout(DEADLINE, &mut left).await.unwrap();
+        assert!(closed.elapsed() >= LAST_CHANCE / 2);
     }
 }

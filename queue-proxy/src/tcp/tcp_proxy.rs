@@ -27,7 +27,7 @@ use proxy::client_stream::peer_closed::PeerClosed;
 use proxy::listener::{AcceptedConnection, ConnectionAddresses};
 use proxy::memory::estimates::CONNECTION_BYTES;
 use proxy::server::{self, ServerOptions};
-use proxy::tcp::{ConnectionOutcome, IdleTimeouts, TcpRelay, peer_closed, upgraded_connection};
+use proxy::tcp::{ConnectionOutcome, IdleTimeouts, TcpRelay, client_left, upgraded_connection};
 use proxy::workers::Workers;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -133,7 +133,7 @@ impl TcpProxy {
     }
 
     async fn handle(self, accepted: AcceptedConnection) {
-        match self.0.admit(false, peer_closed(&accepted.stream)).await {
+        match self.0.admit(false, client_left(&accepted.stream)).await {
             Ok(admitted) => self.0.relay(ProbeFilter::new(accepted.stream), admitted, false).await,
             Err(error) => tracing::debug!(%error, "connection rejected"),
         }
