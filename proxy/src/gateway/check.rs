@@ -5,7 +5,11 @@ use http::{Method, Request, StatusCode, Uri, Version};
 
 use http_client::headers::is_chunked;
 
-use super::host;
+use super::{forwarded, host};
+
+/// Proxies that a request may have passed. Each adds its client to `X-Forwarded-For`, and so does a
+/// loop of proxies, which would otherwise go on until their descriptors are used up.
+const MAX_HOPS: usize = 100;
 
 /// Why a request is rejected. Its connection should close with the response: client and proxy may
 /// disagree on where the request ends.
@@ -29,6 +33,11 @@ pub enum MalformedRequest {
     /// `*` is for OPTIONS, authority form for CONNECT, and other schemes are not served.
     #[error("invalid request target for this method")]
     Target,
+    /// It goes round between proxies.
+    #[error(
+        "X-Forwarded-For has more than {MAX_HOPS} entries; check that no proxy or Service leads back to itself"
+    )]
+    Loop,
 }
 
 // === impl MalformedRequest ===
@@ -38,6 +47,7 @@ impl MalformedRequest {
     pub fn status(self) -> StatusCode {
         match self {
             Self::Connect | Self::Coding => StatusCode::NOT_IMPLEMENTED,
+            Self::Loop => StatusCode::LOOP_DETECTED,
             _ => StatusCode::BAD_REQUEST,
         }
     }
@@ -53,6 +63,9 @@ pub fn check_request<B>(request: &Request<B>) -> Result<(), MalformedRequest> {
     }
     check_target(request.method(), request.uri())?;
     let headers = request.headers();
+    if forwarded::hops(headers) > MAX_HOPS {
+        return Err(MalformedRequest::Loop);
+    }
     if request.version() == Version::HTTP_2 {
         return check_authority(request.uri(), headers);
     }
@@ -119,6 +132,17 @@ mod tests {
         );
         assert_eq!(checked(Request::get("/").header("host", "a b")), Err(MalformedRequest::Host));
         assert_eq!(checked(Request::get("/").version(Version::HTTP_10)), Ok(()));
+    }
+
+    #[test]
+    fn rejects_requests_that_have_passed_too_many_proxies() {
+        let passed = |hops: usize| {
+            let lines = Request::get("/").header("host", "a").header("x-forwarded-for", "10.0.0.1, 10.0.0.2");
+            let rest = vec!["10.0.0.1"; hops - 2].join(",");
+            checked(lines.header("x-forwarded-for", rest))
+        };
+        assert_eq!(passed(MAX_HOPS), Ok(()));
+        assert_eq!(passed(MAX_HOPS + 1), Err(MalformedRequest::Loop));
     }
 
     #[test]

@@ -34,6 +34,12 @@ pub(super) fn add_protocol(headers: &mut HeaderMap, is_https: bool) {
     }
 }
 
+/// Entries of `X-Forwarded-For`: proxies that a request has passed, by their own account.
+pub(super) fn hops(headers: &HeaderMap) -> usize {
+    let entries = |line: &HeaderValue| 1 + line.as_bytes().iter().filter(|byte| **byte == b',').count();
+    headers.get_all(X_FORWARDED_FOR).iter().map(entries).sum()
+}
+
 /// Whether `X-Forwarded-For` has any entry.
 pub(super) fn names_client(headers: &HeaderMap) -> bool {
     headers.get_all(X_FORWARDED_FOR).iter().any(|line| !line.is_empty())

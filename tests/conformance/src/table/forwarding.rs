@@ -69,6 +69,13 @@ fn forwarded() -> Vec<Case> {
             "X-Forwarded-For:\r\n",
             plain().with("x-forwarded-for: 127.0.0.1"),
         ),
+        case("a request that has passed more than 100 proxies goes round in a loop", "RFC 9110, 7.6.3")
+            .sends(format!(
+                "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 10.0.0.1{}\r\n\r\n",
+                ", 10.0.0.1".repeat(100),
+            ))
+            .gets(problem(508))
+            .then_closes(),
         row("the protocol is forwarded", "apps rely on it", "", plain().with("x-forwarded-proto: http")),
         row(
             "X-Forwarded-Proto of an earlier proxy is preserved",
