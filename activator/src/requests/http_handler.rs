@@ -102,7 +102,7 @@ impl HttpHandler {
         forwarder: &Forwarder,
     ) -> Response<HandlerBody> {
         if let Err(malformed) = gateway::check_request(&request) {
-            return self.reject_malformed(malformed, request.version());
+            return self.reject_malformed(malformed, &request);
         }
         if let Some(response) = activator_probe::respond(request.headers(), self.workload.key()) {
             return local(response);
@@ -122,9 +122,7 @@ impl HttpHandler {
             self.workload.metrics().answered(response.status());
             response
         };
-        if call.is_some_and(|call| CallFailure::respond(&mut response, call)) {
-            *response.body_mut() = Either::Right(Either::Left(Full::default()));
-        }
+        name_call_status(&mut response, call);
         if self.asks_clients_to_reconnect() {
             server::drain_connection(&mut response, version);
         }
@@ -132,10 +130,15 @@ impl HttpHandler {
     }
 
     /// Neither counts nor holds the request, and closes its connection.
-    fn reject_malformed(&self, malformed: MalformedRequest, version: Version) -> Response<HandlerBody> {
+    fn reject_malformed<B>(
+        &self,
+        malformed: MalformedRequest,
+        request: &Request<B>,
+    ) -> Response<HandlerBody> {
         let mut response = self.fail(&malformed.into());
         self.workload.metrics().answered(response.status());
-        server::close_connection(&mut response, version);
+        name_call_status(&mut response, Call::of(request));
+        server::close_connection(&mut response, request.version());
         response
     }
 
@@ -334,6 +337,13 @@ impl HttpHandler {
     /// Whether clients should connect again, to find pods or another activator.
     fn asks_clients_to_reconnect(&self) -> bool {
         self.workload.settings().serving || self.context.draining.load(Ordering::Relaxed)
+    }
+}
+
+/// Makes a response of this process one of gRPC, if the request was a call.
+fn name_call_status(response: &mut Response<HandlerBody>, call: Option<Call>) {
+    if call.is_some_and(|call| CallFailure::respond(response, call)) {
+        *response.body_mut() = Either::Right(Either::Left(Full::default()));
     }
 }
 

@@ -47,13 +47,11 @@ impl Call {
         if !of.eq_ignore_ascii_case(b"application/grpc") {
             return None;
         }
-        let end = suffix.iter().position(|byte| matches!(byte, b'+' | b';' | b' ')).unwrap_or(suffix.len());
-        match suffix.get(..end)? {
-            b"" => Some(Self::Grpc),
-            b"-web" => Some(Self::Web),
-            b"-web-text" => Some(Self::WebText),
-            _ => None,
-        }
+        let end = suffix.iter().position(|byte| b"+; \t".contains(byte)).unwrap_or(suffix.len());
+        let suffix = suffix.get(..end)?;
+        [("", Self::Grpc), ("-web", Self::Web), ("-web-text", Self::WebText)]
+            .into_iter()
+            .find_map(|(of, call)| suffix.eq_ignore_ascii_case(of.as_bytes()).then_some(call))
     }
 
     fn content_type(self) -> HeaderValue {
@@ -149,7 +147,9 @@ mod tests {
             assert_eq!(call("POST", content), Some(Call::Grpc), "{content}");
         }
         assert_eq!(call("POST", "application/grpc-web+proto"), Some(Call::Web));
-        assert_eq!(call("POST", "application/grpc-web-text"), Some(Call::WebText));
+        for content in ["application/grpc-web-text", "APPLICATION/GRPC-WEB-TEXT;charset=utf-8"] {
+            assert_eq!(call("POST", content), Some(Call::WebText), "{content}");
+        }
         for content in ["application/grpcx", "application/json", "", "application/grp"] {
             assert_eq!(call("POST", content), None, "{content}");
         }

@@ -31,6 +31,9 @@ pub fn rows() -> Vec<Http2Case> {
         call("a call that the app resets before its response is INTERNAL")
             .app([Reads, Sends(vec![reset(1, INTERNAL_ERROR)])])
             .gets(1, status("grpc-status: 13").without("grpc-retry-pushback-ms: ")),
+        http2::case("a malformed call is INTERNAL", SOURCE)
+            .sends([request(1, "POST", "/", &[("content-type", "application/grpc"), ("host", "b")]).ending()])
+            .gets(1, status("grpc-status: 13").without("grpc-retry-pushback-ms: ")),
         call("a call whose app closes the connection in its response ends with UNAVAILABLE")
             .app([Reads, Sends(begins().to_vec()), Closes])
             .gets(
@@ -82,6 +85,9 @@ pub fn web_rows() -> Vec<Case> {
     let trailers = "grpc-status:14\r\ngrpc-message:the app did not complete its response\r\n";
     vec![
         call("a call of gRPC-Web whose app closes the connection has a status", web)
+            .app([AppAction::Closes])
+            .gets(status("grpc-status: 14").with("content-type: application/grpc-web").body("")),
+        call("the content type of a call has any case", "APPLICATION/GRPC-WEB;a=b")
             .app([AppAction::Closes])
             .gets(status("grpc-status: 14").with("content-type: application/grpc-web").body("")),
         call("a call of gRPC-Web in text whose app closes the connection has a status", text)
