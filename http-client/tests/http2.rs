@@ -480,3 +480,22 @@ async fn response_shorter_than_its_length_is_incomplete() {
     let response = server.get(&client, "/short").await;
     within(response.into_body().collect()).await.expect_err("the body is cut");
 }
+
+#[tokio::test]
+async fn malformed_responses_end_no_other_stream_of_their_connection() {
+    /// More than h2 permits on a connection by default.
+    const RESPONSES: usize = 1100;
+    let (server, client) = (Arc::new(Server::start(100).await), Arc::new(Client::new(OPTIONS)));
+    let mut hanging = server.hanging.clone();
+    let other = {
+        let (server, client) = (server.clone(), client.clone());
+        tokio::spawn(async move { server.send(&client, "/hang").await.map(drop) })
+    };
+    within(hanging.wait_for(|hanging| *hanging > 0)).await.unwrap();
+    for _ in 0..RESPONSES {
+        let response = server.get(&client, "/short").await;
+        within(response.into_body().collect()).await.expect_err("the body is cut");
+    }
+    assert!(!other.is_finished());
+    assert_eq!(server.connections(), 1);
+}

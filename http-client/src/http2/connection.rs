@@ -52,6 +52,9 @@ impl Connection {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(MAX_HEADER_LIST)
             .max_send_buffer_size(SEND_BUFFER)
+            // h2 would end the connection after 1,024 malformed responses, and all other streams
+            // with it. It counts these for as long as the connection lasts.
+            .max_local_error_reset_streams(None)
             // Until the server's SETTINGS.
             .initial_max_send_streams(0)
             .handshake(stream);
