@@ -30,7 +30,7 @@ async fn changes(
 ) -> (Vec<(String, Option<bool>)>, bool) {
     let (sender, mut changes) = mpsc::channel(16);
     let readiness = Readiness::default();
-    let events = futures::stream::iter(events.into_iter().map(Ok)).chain(futures::stream::pending());
+    let events = futures::stream::iter(events).chain(futures::stream::pending());
     let persisted = PersistedObjects::new(Some(directory), "pods");
     let follow = follow(
         events,

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     async fn shown(page: &WaitingPage) -> String {
-        let body = page.respond(&Key::new("shop", "web")).into_body().collect().await.unwrap();
+        let body = page.respond(&Key::new("shop", "web"), None).into_body().collect().await.unwrap();
         String::from_utf8(body.to_bytes().into()).unwrap()
     }
 
