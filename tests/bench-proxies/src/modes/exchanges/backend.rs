@@ -1,5 +1,6 @@
 //! The app behind the proxies: a thread for each connection, but for websockets.
 
+use std::collections::VecDeque;
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,8 +12,11 @@ const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 const SWITCHED: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
-/// Open websockets, which need no thread.
-type Websockets = Arc<Mutex<Vec<TcpStream>>>;
+/// Open websockets, which need no thread. The oldest are those of a proxy that has ended.
+type Websockets = Arc<Mutex<VecDeque<TcpStream>>>;
+
+/// More than one proxy has at a time.
+const MAX_WEBSOCKETS: usize = 4096;
 
 /// Starts it on a free port of loopback.
 ///
@@ -50,7 +54,11 @@ fn serve(stream: TcpStream, websockets: &Websockets) -> io::Result<()> {
             Some("/events") => write_events(stream)?,
             Some("/websocket") => {
                 stream.write_all(SWITCHED)?;
-                websockets.lock().unwrap_or_else(PoisonError::into_inner).push(connection.into_inner());
+                let mut websockets = websockets.lock().unwrap_or_else(PoisonError::into_inner);
+                websockets.push_back(connection.into_inner());
+                if websockets.len() > MAX_WEBSOCKETS {
+                    websockets.pop_front();
+                }
                 return Ok(());
             }
             _ => stream.write_all(EMPTY)?,
