@@ -9,6 +9,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use activator::workloads::Observation;
@@ -380,17 +381,18 @@ async fn only_silence_exceeds_the_idle_timeout() {
 }
 
 #[tokio::test]
-async fn idle_timeout_ends_an_upgraded_connection() {
+async fn idle_timeout_resets_an_upgraded_connection() {
     let (harness, _pod) = start_with_timeouts(Timeouts::new(SHORT, SHORT, 3 * SHORT)).await;
     let mut client = harness.send_upgrade().await;
     expect_echo_tunnel(&mut client).await;
     let mut rest = Vec::new();
-    within("end", client.read_to_end(&mut rest)).await.unwrap();
+    let end = within("end", client.read_to_end(&mut rest)).await.unwrap_err();
+    assert_eq!(end.kind(), ErrorKind::ConnectionReset, "an end would make a part look like the whole");
     answered_by(&harness, POD).await;
 }
 
 #[tokio::test]
-async fn idle_timeout_closes_a_tcp_connection() {
+async fn idle_timeout_resets_a_tcp_connection() {
     let harness = Harness::with(LIMITS, |workload| {
         without_sidecar(workload);
         workload.ports[0].protocol = Protocol::Tcp;
@@ -401,13 +403,16 @@ async fn idle_timeout_closes_a_tcp_connection() {
     harness.plain_pod_seen(POD, true, Value::Null).await;
     let mut client = TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
     client.write_all(b"ping").await.unwrap();
-    let mut received = Vec::new();
     // A probe of the port is a connection without bytes.
-    while received.is_empty() {
+    loop {
         let (mut served, _) = within("connection", app.accept()).await.unwrap();
-        within("end", served.read_to_end(&mut received)).await.unwrap();
+        let mut received = Vec::new();
+        let end = within("end", served.read_to_end(&mut received)).await;
+        if received == b"ping" {
+            assert_eq!(end.unwrap_err().kind(), ErrorKind::ConnectionReset);
+            break;
+        }
     }
-    assert_eq!(received, b"ping");
 }
 
 // === reports ===
