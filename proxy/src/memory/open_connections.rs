@@ -124,11 +124,11 @@ impl<P> OpenConnections<P> {
     pub fn close_longest_idle(&self) -> bool {
         let closed = {
             let mut order = self.order.lock();
-            let Some((position, connection)) = order.first_idle(milliseconds_since(self.began)) else {
-                return false;
-            };
-            // A request may have begun meanwhile.
-            connection.try_close().then(|| order.by_position.remove(&position)).flatten()
+            let now = milliseconds_since(self.began);
+            // A request may have begun meanwhile; the next search moves its connection.
+            let mut idle = (0..MAX_EXAMINED).map_while(|_| order.first_idle(now));
+            idle.find(|(_, connection)| connection.try_close())
+                .and_then(|(position, _)| order.by_position.remove(&position))
         };
         closed.is_some_and(|connection| {
             connection.drop_permits();

@@ -84,6 +84,20 @@ fn response_that_has_just_ended_keeps_its_connection() {
 }
 
 #[test]
+fn another_connection_is_closed_if_a_request_begins_on_the_first() {
+    model(|| {
+        let connections = OpenConnections::new(Instant::now());
+        let places = [(); 2].map(|()| connections.add(()));
+        let activity = places[0].activity();
+        let thread = thread::spawn(move || activity.begin_request());
+        assert!(connections.close_longest_idle());
+        let active = thread.join().unwrap();
+        assert_ne!(places[0].is_closed(), places[1].is_closed());
+        assert_eq!(active.is_some(), places[1].is_closed());
+    });
+}
+
+#[test]
 fn server_that_waits_learns_that_its_connection_closes() {
     model(|| {
         let connections = OpenConnections::new(Instant::now());
