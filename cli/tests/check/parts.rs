@@ -1,5 +1,6 @@
 //! Faults of Rouse's own pods: why they do not run, lead, or reach each other.
 
+use fake_api::FakeApi;
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
 
@@ -98,11 +99,22 @@ async fn own_policies_beside_a_default_deny_are_no_finding() {
     });
     api.put(&format!("{SYSTEM_POLICIES}/deny"), deny);
     let file = include_str!("../../../deploy/network-policies.yaml");
+    put_policies(&api, file);
+    assert_eq!(findings(&api).await, Vec::<Value>::new());
+    // The port of the aggregated API is a value of the chart.
+    let ports = json!([{"name": "api", "containerPort": 6443}]);
+    set(&api, ADAPTER, "/spec/template/spec/containers/0/ports", ports);
+    let found = findings(&api).await;
+    assert!(found.len() == 1 && found[0]["reason"] == "TrafficBlocked", "{found:#?}");
+    put_policies(&api, &file.replace("10250", "6443"));
+    assert_eq!(findings(&api).await, Vec::<Value>::new());
+}
+
+fn put_policies(api: &FakeApi, file: &str) {
     for document in serde_yaml_ng::Deserializer::from_str(file) {
         let policy: Value = serde::Deserialize::deserialize(document).unwrap();
         api.put(&format!("{SYSTEM_POLICIES}/{}", policy["metadata"]["name"].as_str().unwrap()), policy);
     }
-    assert_eq!(findings(&api).await, Vec::<Value>::new());
 }
 
 #[tokio::test]

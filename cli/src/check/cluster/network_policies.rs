@@ -46,6 +46,7 @@ fn blocked(
     policies: &[NetworkPolicy],
     (to, port, name, from, effect): (&str, u16, &str, Option<&str>, &str),
 ) -> Option<Finding> {
+    let port = declared_port(cluster, to, name).unwrap_or(port);
     let clients = from.map(|part| peers(cluster, part));
     let client = clients.as_ref().map(|peers| peers.first());
     let traffic = Traffic { from: client.flatten(), port, name: Some(name), protocol: "TCP" };
@@ -56,6 +57,14 @@ fn blocked(
          {effect}"
     );
     Some(Finding::error(object(cluster, policy), CheckReason::TrafficBlocked, problem))
+}
+
+/// The number of a port in the pods. Values of the chart change it.
+fn declared_port(cluster: &ClusterObjects, part: &str, name: &str) -> Option<u16> {
+    let template = &cluster.deployments.get(part)?.found()?.spec.template;
+    let containers = template.spec.iter().flat_map(|spec| &spec.containers);
+    let mut ports = containers.flat_map(|container| container.ports.iter().flatten());
+    ports.find(|port| port.name.as_deref() == Some(name))?.container_port.try_into().ok()
 }
 
 fn closed(cluster: &ClusterObjects, policies: &[NetworkPolicy], part: &str) -> Option<Finding> {
