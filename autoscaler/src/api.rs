@@ -36,7 +36,9 @@ pub use serverless_service::{
     PodObservation, PortLease, RequestTimeouts, SelectorSource, ServerlessService, ServerlessServiceSpec,
     ServerlessServiceStatus, StartFailure,
 };
-pub use sidecar_container::{app_port, sidecar, sidecar_ports, sidecar_ports_of_template, targets_sidecar};
+pub use sidecar_container::{
+    app_port, declared_app_port, sidecar, sidecar_ports, sidecar_ports_of_template, targets_sidecar,
+};
 
 use crate::Key;
 pub use crate::contract::metric_name::MetricName;

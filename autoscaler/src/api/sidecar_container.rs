@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use crate::contract::QUEUE_PROXY;
 use crate::contract::sidecar_ports::SidecarPorts;
+use crate::contract::{DEFAULT_APP_PORT, QUEUE_PROXY};
 
 /// Environment variable of the sidecar with the app's port.
 const APP_PORT: &str = "QUEUE_PROXY_APP_PORT";
@@ -19,6 +19,15 @@ pub fn sidecar(spec: &PodSpec) -> Option<&Container> {
 pub fn app_port(spec: &PodSpec) -> Option<&str> {
     let mut variables = sidecar(spec)?.env.iter().flatten();
     variables.find(|variable| variable.name == APP_PORT)?.value.as_deref()
+}
+
+/// The app's port where no setting states it: the first one that the first container beside the
+/// sidecar declares, else 8080.
+pub fn declared_app_port(spec: Option<&PodSpec>) -> i32 {
+    let mut containers = spec.into_iter().flat_map(|spec| &spec.containers);
+    let app = containers.find(|container| container.name != QUEUE_PROXY);
+    let port = app.and_then(|app| app.ports.iter().flatten().next());
+    port.map_or(DEFAULT_APP_PORT, |port| port.container_port)
 }
 
 /// The ports that the sidecar of a pod declares; `None` if the pod has no sidecar.

@@ -12,11 +12,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::reasons::Reason;
 use super::{Problem, SidecarConflict};
 use crate::Protocol;
-use crate::api::{sidecar, sidecar_ports_of_template};
+use crate::api::{declared_app_port, sidecar, sidecar_ports_of_template};
 use crate::contract::pod_limit::{POD_LIMIT_VARIABLE, pod_limit};
-use crate::contract::{
-    APP_PORT, CONTAINER_CONCURRENCY, DEFAULT_APP_PORT, INJECT_LABEL, NO_WAKE, PROTOCOL, QUEUE_PROXY,
-};
+use crate::contract::{APP_PORT, CONTAINER_CONCURRENCY, INJECT_LABEL, NO_WAKE, PROTOCOL, QUEUE_PROXY};
 use crate::settings::{NoWakeRules, SidecarMode};
 
 /// Environment variables of a sidecar that the template contains.
@@ -108,10 +106,9 @@ pub fn sidecar_of(template: &PodTemplateSpec) -> Sidecar {
 pub fn app_targets(template: &PodTemplateSpec) -> Vec<IntOrString> {
     let containers = template.spec.iter().flat_map(|spec| &spec.containers);
     let apps = containers.filter(|container| container.name != QUEUE_PROXY);
-    let declared = || Some(apps.clone().next()?.ports.as_ref()?.first()?.container_port);
     let stated = setting(template, APP_PORT_VARIABLE, APP_PORT).and_then(|text| text.parse().ok());
-    let number = stated.or_else(declared).unwrap_or(DEFAULT_APP_PORT);
-    let ports = apps.clone().flat_map(|app| app.ports.iter().flatten());
+    let number = stated.unwrap_or_else(|| declared_app_port(template.spec.as_ref()));
+    let ports = apps.flat_map(|app| app.ports.iter().flatten());
     let names = ports.filter(|port| port.container_port == number).filter_map(|port| port.name.clone());
     names.map(IntOrString::String).chain([IntOrString::Int(number)]).collect()
 }

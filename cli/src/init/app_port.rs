@@ -1,6 +1,9 @@
 //! The app's port: what pods declare, and what the sidecar finds by itself.
 
-use autoscaler::contract::{APP_PORT, DEFAULT_APP_PORT};
+use autoscaler::api::declared_app_port;
+use autoscaler::contract::APP_PORT;
+use k8s_openapi::api::core::v1::PodSpec;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::object::{items, text};
@@ -14,13 +17,12 @@ pub(super) enum AppPort {
     Other(i64),
 }
 
-/// The port to which the sidecar forwards by itself: the first one that the first container
-/// declares.
+/// The port to which the sidecar forwards by itself.
 pub(super) fn own_app_port(template: &Value) -> i64 {
     let annotated = template.pointer("/metadata/annotations").and_then(|it| it.get(APP_PORT));
     let annotated = annotated.and_then(Value::as_str).and_then(|port| port.parse().ok());
-    let declared = template.pointer("/spec/containers/0/ports/0/containerPort").and_then(Value::as_i64);
-    annotated.or(declared).unwrap_or(DEFAULT_APP_PORT.into())
+    let spec = || template.get("spec").and_then(|spec| PodSpec::deserialize(spec).ok());
+    annotated.unwrap_or_else(|| declared_app_port(spec().as_ref()).into())
 }
 
 /// Number of a port of the pods by its name.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use autoscaler::api::sidecar;
+use autoscaler::api::{declared_app_port, sidecar};
 use autoscaler::contract::sidecar_ports::SidecarPorts;
-use autoscaler::contract::{APP_PORT, DEFAULT_APP_PORT, GROUP};
+use autoscaler::contract::{APP_PORT, GROUP};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use crate::sidecar_injection::app_probe::AppProbe;
@@ -51,11 +51,10 @@ impl<'a> AppPod<'a> {
         SidecarPorts::annotated(|name| Some(self.annotations?.get(name)?.as_str()))
     }
 
-    /// The app's port: as annotated, else the first one its first container declares, else 8080.
+    /// The app's port: as annotated, else as declared.
     pub(super) fn port(&self) -> String {
-        let declared = || self.app.ports.iter().flatten().next().map(|port| port.container_port.to_string());
         let annotated = self.annotations.and_then(|all| all.get(APP_PORT).cloned());
-        annotated.or_else(declared).unwrap_or_else(|| DEFAULT_APP_PORT.to_string())
+        annotated.unwrap_or_else(|| declared_app_port(Some(self.spec)).to_string())
     }
 
     /// How long the sidecar may take to finish requests.
