@@ -18,7 +18,7 @@
 //! | `InvalidImage` | InvalidImageName, ErrImageNeverPull | 0 |
 //! | `Unschedulable` | PodScheduled is False: Unschedulable | unschedulable |
 //! | `NodeUnresponsive` | none: the kubelet of the pod's node reports nothing | unschedulable |
-//! | `PodsNotCreated` | ReplicaFailure of a Deployment, a refused size, else a dry run | unschedulable |
+//! | `PodsNotCreated` | ReplicaFailure, a refused size, or a dry run | unschedulable |
 //!
 //! A registry fails now and then, and the kubelet retries after 10 s; a late database costs a crash
 //! or two; a ConfigMap may be applied a moment later; a runtime or a kubelet may be busy; a new
