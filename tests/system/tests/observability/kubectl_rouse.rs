@@ -71,8 +71,9 @@ async fn until_sidecars(namespace: &TestNamespace) -> Result<()> {
     wait::until("all pods to have a sidecar", Duration::from_secs(90), || async {
         let pods = pods_of(namespace, NAME).await?;
         let has_sidecar = |pod: &k8s_openapi::api::core::v1::Pod| {
-            let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-            containers.into_iter().any(|container| container.name == "queue-proxy")
+            // `init` lets the app start first.
+            let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+            containers.any(|container| container.name == "queue-proxy")
         };
         Ok((!pods.is_empty() && pods.iter().all(has_sidecar)).then_some(()))
     })
