@@ -5,7 +5,11 @@ use std::time::Duration;
 
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::scaling::metric_target::MetricTarget;
-use autoscaler::settings::{LEARNING_FACTOR_DEFAULT, LatencyObjective, MOST_LEARNING_FACTOR, Settings};
+use autoscaler::settings::{
+    LEARNING_FACTOR_DEFAULT, LatencyObjective, LearnTarget, MOST_LEARNING_FACTOR, Settings,
+};
+
+use crate::tuning::TUNING;
 
 /// Smallest target where the user gave none: a request needs a pod.
 const LEAST_FREE: f64 = 1.0;
@@ -24,6 +28,8 @@ pub struct LearningSpec {
     /// A learned target is at least the user's divided by this, and at most the user's times this.
     /// `None` where the user gave no target: it is then between 1 and the limit.
     pub factor: Option<f64>,
+    /// Whether the learned target is in force. Where the user gave none, it then starts low.
+    pub applied: bool,
     /// The objective; without one the target is at the knee of the load curve.
     pub objective: Option<MissBudget>,
     /// The time after which a response misses the objective. Misses of another threshold do not
@@ -49,7 +55,7 @@ impl Default for LearningSpec {
     /// A user's target of 1, with the default factor around it.
     fn default() -> Self {
         let factor = Some(LEARNING_FACTOR_DEFAULT);
-        Self { user_target: 1.0, limit: None, factor, objective: None, threshold: None }
+        Self { user_target: 1.0, limit: None, factor, applied: true, objective: None, threshold: None }
     }
 }
 
@@ -62,6 +68,7 @@ impl LearningSpec {
             user_target: target.target,
             limit: limit(settings, target, container_concurrency),
             factor: given.then_some(settings.learning.factor),
+            applied: settings.learning.mode == LearnTarget::Apply,
             objective: objective.map(MissBudget::from),
             threshold: objective.map(|objective| objective.threshold),
         }
@@ -82,10 +89,16 @@ impl LearningSpec {
         if target.is_nan() { self.start() } else { target.clamp(*bounds.start(), *bounds.end()) }
     }
 
-    /// The target before any evidence: the user's, within the bounds.
+    /// The target before any evidence, within the bounds: the user's, or without one a low one.
     pub fn start(&self) -> f64 {
         let bounds = self.bounds();
-        self.user().clamp(*bounds.start(), *bounds.end())
+        let start = if self.is_free() { self.user().min(TUNING.steps.first_target) } else { self.user() };
+        start.clamp(*bounds.start(), *bounds.end())
+    }
+
+    /// Whether the target is found without any number of the user.
+    pub(crate) fn is_free(&self) -> bool {
+        self.applied && self.factor.is_none()
     }
 
     /// Whether evidence for these settings is evidence for the others.
@@ -167,6 +180,14 @@ mod tests {
         assert_eq!(free(0, &settings).bounds(), 1.0..=MOST);
         assert_eq!(free(0, &settings).start(), 70.0);
         assert_eq!(free(1, &settings).bounds(), 0.7..=0.7, "the limit is below 1");
+    }
+
+    #[test]
+    fn applied_target_without_a_target_of_the_user_starts_low() {
+        let settings = settings(&[("learn-target", "Apply")]);
+        assert_eq!(free(0, &settings).start(), 2.0);
+        assert_eq!(free(1, &settings).start(), 0.7, "the limit is lower");
+        assert_eq!(given(20.0, 0, &settings).start(), 20.0);
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //!
 //! The caller gives every second of the pods to [`observe`](Learner::observe), and calls
 //! [`decide`](Learner::decide) with each decision. Steps happen at the end of a block of ten
-//! seconds; the child module `steps` has them, `memory` has the rules about the memory of the pods,
-//! `release` what a new pod template keeps, and `state` what outlives a restart.
+//! seconds; the child module `steps` has them, `breach` has what cannot wait until then, `memory`
+//! has the rules about the memory of the pods, `release` what a new pod template keeps, and `state`
+//! what outlives a restart.
 
+mod breach;
 mod change;
 mod failures;
 mod memory;
@@ -60,7 +62,7 @@ pub struct Learner {
     /// All seconds since the last change, at load or not.
     aftermath: Trial,
     /// Those of them in which the pods were overloaded.
-    overloaded: u32,
+    overload: Trial,
     /// All seconds of the present block.
     latest: Trial,
     bracket: Bracket,
@@ -99,7 +101,7 @@ impl Learner {
             failures: Failures::default(),
             aftermath: Trial::default(),
             latest: Trial::default(),
-            overloaded: 0,
+            overload: Trial::default(),
             bracket: Bracket::default(),
             suspicion: None,
             shadow: Shadow::default(),
@@ -130,7 +132,7 @@ impl Learner {
         if in_force != self.in_force {
             self.trial = Trial::default();
             self.aftermath = Trial::default();
-            self.overloaded = 0;
+            self.overload = Trial::default();
         }
         self.in_force = in_force;
     }
@@ -144,7 +146,8 @@ impl Learner {
         }
         self.began_at.get_or_insert(at);
         let mut all = Sums::default();
-        for pod in pods.iter().filter(|pod| !pod.is_young() && pod.is_plausible()) {
+        let cold = if self.spec.is_free() { TUNING.evidence.cold_pod } else { TUNING.evidence.young_pod };
+        for pod in pods.iter().filter(|pod| pod.age >= cold && pod.is_plausible()) {
             let second = sums(pod);
             self.regime.compare(&second, &self.curve);
             all.add(&second);
@@ -159,7 +162,9 @@ impl Learner {
             self.regime.add(&all);
             self.aftermath.add(&all);
             self.latest.add(&all);
-            self.overloaded += u32::from(all.mean_load() > TUNING.evidence.overload * self.target);
+            if all.mean_load() > TUNING.evidence.overload * self.target {
+                self.overload.add(&all);
+            }
         }
         if self.is_at_load(&all) && self.is_past_settling(at) {
             self.trial.add(&all);
@@ -312,7 +317,7 @@ impl Learner {
         self.target = target;
         self.trial = Trial::default();
         self.aftermath = Trial::default();
-        self.overloaded = 0;
+        self.overload = Trial::default();
         self.changes += 1;
         self.reverts += u64::from(kind == ChangeKind::Restore);
     }

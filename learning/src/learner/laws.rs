@@ -62,6 +62,7 @@ fn specs() -> impl Strategy<Value = LearningSpec> {
             user_target,
             limit,
             factor,
+            applied: true,
             objective: objective.map(MissBudget),
             threshold: objective.map(|_| Duration::from_millis(200)),
         },

@@ -57,6 +57,14 @@ impl Learner {
         limits.into_iter().flatten().all(|limit| target <= limit)
     }
 
+    /// The largest target of a raise that the readings allow, without a number of the user.
+    /// Infinite where it is so near to the present one that the raise gains nothing.
+    pub(super) fn most_for_memory(&self) -> f64 {
+        let gains = |fitting: &f64| *fitting > TUNING.memory.excess * self.target;
+        let fitting = self.memory.sure_target().filter(gains).filter(|_| self.spec.is_free());
+        fitting.unwrap_or(f64::INFINITY)
+    }
+
     /// Lowers the target before a kill if the readings are sure that its memory exceeds the limit,
     /// and replaces the guess after a kill once there are enough readings.
     pub(super) fn fit_memory(&mut self, at: Duration) {

@@ -94,6 +94,11 @@ impl MemoryLine {
         self.readings >= TUNING.memory.precise_readings
     }
 
+    /// Whether there are readings, but too few of them for a line.
+    pub(super) fn is_open(&self) -> bool {
+        self.readings > 0.0 && !self.is_precise()
+    }
+
     /// The largest target that surely fits, for a raise. `None` without any reading.
     pub(super) fn sure_target(&self) -> Option<f64> {
         let (load, share) = self.mean()?;

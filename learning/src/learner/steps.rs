@@ -64,65 +64,8 @@ impl Learner {
         if !holds && self.is_patient(at) {
             self.change_to(user, ChangeKind::Restore, at);
         }
-        if self.trial.seconds > TUNING.steps.fade_after {
-            self.trial.fade();
-        }
+        self.fade_trial();
         self.phase = if self.target == user { Phase::Observing } else { Phase::Settled };
-    }
-
-    /// Restores the last good target at once if a raise overloads the pods or breaks the objective.
-    /// An overload after that lowers the restored target as well, unless it was settled before.
-    pub(super) fn restore_after_breach(&mut self, at: Duration) {
-        let passed = self.last_change.map_or(Duration::MAX, |change| at.saturating_sub(change.at));
-        let overloaded = self.overloaded >= TUNING.steps.most_overloaded;
-        if self.phase == Phase::Reverted {
-            match () {
-                () if passed < TUNING.evidence.recovery => {
-                    self.overloaded = 0;
-                    return;
-                }
-                () if overloaded => self.phase = Phase::Exploring,
-                () => return,
-            }
-        }
-        let Some(change) = self.last_change.filter(|_| passed <= TUNING.steps.watched) else { return };
-        match change.kind {
-            ChangeKind::Raise if overloaded || self.breaks_objective() => {
-                self.restore_good(TUNING.steps.severe, at)
-            }
-            ChangeKind::Restore if passed < TUNING.evidence.recovery => self.overloaded = 0,
-            ChangeKind::Restore if change.was_settled => {}
-            ChangeKind::Restore if overloaded && matches!(self.phase, Phase::Exploring | Phase::Settled) => {
-                self.bracket.record_bad(Tried { target: self.target, severity: TUNING.steps.severe, at });
-                self.change_to(self.target * TUNING.steps.after_overload, ChangeKind::Restore, at);
-            }
-            _ => {}
-        }
-    }
-
-    fn breaks_objective(&self) -> bool {
-        let least = self.aftermath.miss_rate_bounds(TUNING.evidence.sure).0;
-        let enough = self.aftermath.sums.completions >= TUNING.steps.least_requests;
-        enough && self.spec.objective.is_some_and(|budget| least > budget.0 * (1.0 + TUNING.pressure.slight))
-    }
-
-    /// Restores the target before a raise if the service time changed right after it.
-    pub(super) fn undo_recent_raise(&mut self, at: Duration) {
-        if let Some(Change { at: raised_at, from, kind: ChangeKind::Raise, .. }) = self.last_change
-            && at.saturating_sub(raised_at) < 2 * TUNING.steps.before_lowers
-        {
-            self.bracket.record_bad(Tried { target: self.target, severity: TUNING.steps.severe, at });
-            self.change_to(from, ChangeKind::Restore, at);
-        }
-    }
-
-    /// Restores the target before a raise if requests fail, and discards these seconds. However
-    /// long ago the raise was: without an objective, nothing else shows that it went too far.
-    pub(super) fn stop_at_failures(&mut self, at: Duration) {
-        if self.raised_last() && self.phase != Phase::Reverted {
-            self.restore_good(TUNING.steps.severe, at);
-        }
-        self.discard_trial(at);
     }
 
     /// Returns to the largest good target if the learned one was worse for an hour than the
@@ -147,9 +90,7 @@ impl Learner {
     }
 
     fn step_settled(&mut self, assessment: &Assessment, at: Duration) {
-        if self.trial.seconds > TUNING.steps.fade_after {
-            self.trial.fade();
-        }
+        self.fade_trial();
         let patient = self.is_patient(at);
         match assessment.pressure {
             Pressure::High if assessment.severity > TUNING.steps.severe => self.lower(assessment, at),
@@ -225,14 +166,43 @@ impl Learner {
     }
 
     fn raise(&mut self, assessment: &Assessment, at: Duration, factors: &[f64]) {
-        if self.is_early(at, TUNING.steps.before_raises) || at < self.raise_after {
+        if self.is_early(at, self.before_raises()) || at < self.raise_after {
             return;
         }
-        let mut targets = factors.iter().map(|factor| self.spec.clamp(self.target * factor));
-        match targets.find(|target| self.may_raise_to(assessment, *target, at)) {
-            Some(target) => self.change_to(target, ChangeKind::Raise, at),
+        let first = self.is_first().then_some(TUNING.steps.first_raise);
+        let most = self.most_for_memory();
+        let factors = first.iter().chain(factors);
+        let targets: Vec<_> =
+            factors.map(|factor| self.spec.clamp((self.target * factor).min(most))).collect();
+        match targets.iter().find(|target| self.may_raise_to(assessment, **target, at)) {
+            Some(target) => self.change_to(*target, ChangeKind::Raise, at),
+            None if self.waits_for_evidence(&targets) => self.fade_trial(),
             None if self.trial.seconds >= TUNING.steps.settled_seconds => self.phase = Phase::Settled,
             None => {}
+        }
+    }
+
+    /// Without a number of the user, the seconds of pods that are not cold any more are all that a
+    /// raise needs.
+    fn before_raises(&self) -> Duration {
+        if self.spec.is_free() { Duration::ZERO } else { TUNING.steps.before_raises }
+    }
+
+    /// Whether the target is still the one before any evidence, and no user's number.
+    fn is_first(&self) -> bool {
+        self.spec.is_free() && self.phase != Phase::Settled && self.target == self.spec.start()
+    }
+
+    /// Whether a target that is not the user's stays open for raises: the readings of the memory
+    /// are too few, or none of `targets` changes the number of pods, so that nothing can be tried.
+    fn waits_for_evidence(&self, targets: &[f64]) -> bool {
+        let is_open = self.memory.is_open() || !targets.iter().any(|target| self.has_effect(*target));
+        self.spec.is_free() && self.phase != Phase::Settled && is_open
+    }
+
+    fn fade_trial(&mut self) {
+        if self.trial.seconds > TUNING.steps.fade_after {
+            self.trial.fade();
         }
     }
 
@@ -241,7 +211,7 @@ impl Learner {
             && self.bracket.fresh_bad(at).is_none_or(|bad| self.is_far(target, bad))
             && self.is_unsuspected(target)
             && self.has_effect(target)
-            && target <= TUNING.steps.most_ahead * self.trial.sums.mean_load()
+            && (self.is_first() || target <= TUNING.steps.most_ahead * self.trial.sums.mean_load())
             && self.is_steady()
             && self.is_below_knee(assessment)
             && (self.phase != Phase::Settled || self.has_room(assessment))
@@ -301,22 +271,6 @@ impl Learner {
         target != self.target && (then / now - 1.0).abs() > TUNING.steps.least_effect
     }
 
-    /// Restores the last good target after a raise, and lets raises rest.
-    fn restore_good(&mut self, severity: f64, at: Duration) {
-        let tried = Tried { target: self.target, severity, at };
-        let from = self.last_change.map_or(self.target, |change| change.from);
-        self.bracket.record_bad(tried);
-        self.raise_after = at.saturating_add(self.next_pause());
-        self.change_to(from, ChangeKind::Restore, at);
-    }
-
-    /// The pause of raises that begins now. The one after it takes twice as long.
-    fn next_pause(&mut self) -> Duration {
-        let pause = Duration::from_secs(self.pause);
-        self.pause = (self.pause * 2).min(TUNING.steps.longest_pause);
-        pause
-    }
-
     /// Whether the data of the epoch are younger than `least`.
     fn is_early(&self, at: Duration, least: Duration) -> bool {
         self.began_at.is_none_or(|began| at.saturating_sub(began) < least)
@@ -331,7 +285,7 @@ impl Learner {
         Tried { target: self.target, severity: assessment.severity, at }
     }
 
-    fn raised_last(&self) -> bool {
+    pub(super) fn raised_last(&self) -> bool {
         self.last_change.is_some_and(|change| change.kind == ChangeKind::Raise)
     }
 

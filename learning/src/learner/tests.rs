@@ -10,6 +10,7 @@ mod failed_requests;
 mod memory;
 mod missing_data;
 mod suspicion;
+mod without_number;
 
 const T0: u64 = 1_600_000_000;
 const SERVERS: f64 = 8.0;
@@ -31,6 +32,8 @@ pub(super) struct Workload {
     pub(super) memory: Option<(f64, f64)>,
     /// The target by which the pods are scaled, if it is not the learned one.
     pub(super) in_force: Option<f64>,
+    /// Seconds since the pods became ready; `None` for old ones.
+    age: Option<u64>,
 }
 
 impl Workload {
@@ -47,6 +50,7 @@ impl Workload {
             failing: 0.0,
             memory: None,
             in_force: None,
+            age: None,
         }
     }
 
@@ -83,7 +87,7 @@ impl Workload {
         let misses = if self.learner.spec.objective.is_some() { misses } else { 0.0 };
         let app = AppSecond { completions, seconds: served * time, misses, errors };
         PodSecond {
-            age: Duration::from_secs(600),
+            age: Duration::from_secs(self.age.unwrap_or(600)),
             concurrency,
             arrivals: completions,
             app: Some(app),
@@ -98,6 +102,7 @@ impl Workload {
     pub(super) fn run(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.second += 1;
+            self.age = self.age.map(|age| age + 1);
             let pods: Vec<_> = (0..self.pods).map(|index| self.pod(index)).collect();
             self.learner.observe(self.now(), &pods);
         }

@@ -15,6 +15,9 @@ pub(crate) struct EvidenceTuning {
     pub(crate) old_sidecars: f64,
     /// Age below which a pod still fills up, and may not have the objective yet. Chosen.
     pub(crate) young_pod: Duration,
+    /// The same without a number of the user: nothing was measured that the slow requests of a
+    /// pod's start, of a JIT or cold caches, could be compared with. Scenario `warm-up`.
+    pub(crate) cold_pod: Duration,
     /// Length of a block. A step happens at its end. Chosen.
     pub(crate) block: Duration,
     /// Share of the target below which a second is not at load, unless no pod could be spared: pods
@@ -54,6 +57,7 @@ impl EvidenceTuning {
         probation: Duration::from_secs(60),
         old_sidecars: 0.2,
         young_pod: Duration::from_secs(10),
+        cold_pod: Duration::from_secs(60),
         block: Duration::from_secs(10),
         at_load: 0.6,
         overload: 2.0,

@@ -5,6 +5,13 @@ use std::time::Duration;
 /// When and how far the target moves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepTuning {
+    /// First target without a number of the user. Chosen: a target that is too low costs pods for
+    /// minutes, and one that is too high overloads or kills them. Scenario `memory-limit`: at 4
+    /// the only pod of the first minutes has all requests, and is killed.
+    pub(crate) first_target: f64,
+    /// Factor of the raise from that first target. Chosen: three raises by 25 % lead to the same,
+    /// and take two minutes more.
+    pub(crate) first_raise: f64,
     /// Requests below which a trial shows nothing. Chosen.
     pub(crate) least_requests: f64,
     /// Seconds of a trial before a step while exploring. Chosen.
@@ -47,7 +54,7 @@ pub(crate) struct StepTuning {
     /// Factor on a restored target that still overloads the pods. Chosen.
     pub(crate) after_overload: f64,
     /// Seconds of overload that are a breach. Chosen.
-    pub(crate) most_overloaded: u32,
+    pub(crate) most_overloaded: f64,
     /// Load of a pod over its load at a bad target, up to which a raise stays away from it. Chosen.
     pub(crate) distance: f64,
     /// A bad target over the present one, from which on there is room for a raise: the rest is not
@@ -77,6 +84,8 @@ pub(crate) struct StepTuning {
 
 impl StepTuning {
     pub(super) const DEFAULT: Self = Self {
+        first_target: 2.0,
+        first_raise: 2.0,
         least_requests: 150.0,
         least_seconds: 20.0,
         settled_seconds: 60.0,
@@ -96,7 +105,7 @@ impl StepTuning {
         slightly_bad: 1.05,
         watched: Duration::from_secs(900),
         after_overload: 0.88,
-        most_overloaded: 3,
+        most_overloaded: 3.0,
         distance: 0.95,
         near_bad: 1.3,
         least_decrease: 0.05,

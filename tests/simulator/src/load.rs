@@ -24,6 +24,18 @@ pub struct Load {
     pub(crate) kind: LoadKind,
     pub(crate) profile: Profile,
     pub(crate) bursts: Vec<(Time, u32)>,
+    pub(crate) modulation: Option<Modulation>,
+}
+
+/// Times with another level: two states with exponentially distributed lengths.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Modulation {
+    /// Mean time between two bursts.
+    pub(crate) every: Duration,
+    /// Mean length of a burst.
+    pub(crate) length: Duration,
+    /// Factor on the level in a burst.
+    pub(crate) factor: f64,
 }
 
 /// Unit of a load's level.
@@ -88,22 +100,33 @@ impl Profile {
 impl Load {
     /// Clients with one request at a time each.
     pub fn clients(profile: Profile) -> Self {
-        Self { kind: LoadKind::Clients, profile, bursts: Vec::new() }
+        Self::of(LoadKind::Clients, profile)
     }
 
     /// Requests per second, evenly spaced.
     pub fn paced(profile: Profile) -> Self {
-        Self { kind: LoadKind::Paced, profile, bursts: Vec::new() }
+        Self::of(LoadKind::Paced, profile)
     }
 
     /// Requests per second on average, at random instants.
     pub fn poisson(profile: Profile) -> Self {
-        Self { kind: LoadKind::Poisson, profile, bursts: Vec::new() }
+        Self::of(LoadKind::Poisson, profile)
     }
 
     /// No traffic.
     pub fn none() -> Self {
         Self::clients(Profile::constant(0.0))
+    }
+
+    /// Multiplies the level by `factor` in bursts of random length.
+    #[must_use]
+    pub fn with_bursts(mut self, every: Duration, length: Duration, factor: f64) -> Self {
+        self.modulation = Some(Modulation { every, length, factor });
+        self
+    }
+
+    fn of(kind: LoadKind, profile: Profile) -> Self {
+        Self { kind, profile, bursts: Vec::new(), modulation: None }
     }
 
     /// Adds a burst of simultaneous requests.

@@ -16,6 +16,7 @@ use crate::hpa::{Behavior, HpaSpec};
 use crate::load::Load;
 use crate::load::service_time::ServiceTime;
 use crate::workload::app::AppModel;
+use crate::workload::pod_speeds::PodSpeeds;
 
 /// All inputs of a run. Two runs of the same scenario have the same result.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct Scenario {
     pub service_time: ServiceTime,
     /// What limits the requests inside a pod.
     pub app: AppModel,
+    /// Pods that are slower than the app.
+    pub pod_speeds: PodSpeeds,
     /// Changes of the app, in order of time.
     pub app_changes: Vec<AppChange>,
     /// Latency above which a response misses the objective.
@@ -111,6 +114,7 @@ impl Default for Scenario {
             load: Load::none(),
             service_time: ServiceTime::Constant(Duration::from_secs(1)),
             app: AppModel::Unlimited,
+            pod_speeds: PodSpeeds::default(),
             app_changes: Vec::new(),
             objective: None,
             miss_budget: None,
@@ -147,8 +151,19 @@ impl Scenario {
         let target = MetricTarget::of(self.target, self.measure, self.container_concurrency, &self.settings);
         let spec = LearningSpec::new(&self.settings, target, self.container_concurrency, self.target_given);
         let objective = self.miss_budget.map(MissBudget);
-        let spec = LearningSpec { objective, threshold: self.objective, ..spec };
+        let spec = LearningSpec {
+            applied: self.learn == LearnTarget::Apply,
+            objective,
+            threshold: self.objective,
+            ..spec
+        };
         (self.learn != LearnTarget::Off).then_some(spec)
+    }
+
+    /// The target in force at the start: the user's, unless a learned one begins elsewhere.
+    pub(crate) fn start(&self) -> f64 {
+        let applied = self.learning_spec().filter(|spec| spec.applied);
+        applied.map_or(self.target, |spec| spec.start())
     }
 
     /// The decider's settings with another target.

@@ -3,6 +3,7 @@
 pub mod app;
 pub mod hold_queue;
 pub mod pod;
+pub mod pod_speeds;
 pub mod processor_sharing;
 pub mod replica_set;
 pub mod request;

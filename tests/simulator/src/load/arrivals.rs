@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::clock::Time;
 use crate::load::service_time::{ServiceTime, exponential};
-use crate::load::{Load, LoadKind};
+use crate::load::{Load, LoadKind, Modulation};
 use crate::workload::request::{Request, RequestResult};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -31,6 +31,10 @@ pub struct Arrivals {
     wanted: u32,
     /// Fraction of a request that a paced load carries over to the next second.
     owed: f64,
+    /// The modulation's own generator, whether a burst goes on, and when that ends.
+    modulating: StdRng,
+    in_burst: bool,
+    until: Time,
 }
 
 // === impl Arrivals ===
@@ -39,7 +43,21 @@ impl Arrivals {
     /// A generator before its first request.
     pub fn new(load: Load, service_time: ServiceTime, client_timeout: Duration, seed: u64) -> Self {
         let random = StdRng::seed_from_u64(seed);
-        Self { load, service_time, client_timeout, random, next_id: 0, clients: 0, wanted: 0, owed: 0.0 }
+        // Of another seed, so that a load without bursts stays as it is.
+        let modulating = StdRng::seed_from_u64(!seed);
+        Self {
+            load,
+            service_time,
+            client_timeout,
+            random,
+            next_id: 0,
+            clients: 0,
+            wanted: 0,
+            owed: 0.0,
+            modulating,
+            in_burst: true,
+            until: Time::ZERO,
+        }
     }
 
     /// Changes the service time of requests that arrive from now on.
@@ -50,7 +68,7 @@ impl Arrivals {
     /// The requests that arrive in the second from `now`.
     pub fn second(&mut self, now: Time) -> Vec<Request> {
         let noise = self.random.random_range(-1.0..=1.0);
-        let level = self.load.profile.at(now, noise);
+        let level = self.load.profile.at(now, noise) * self.modulation(now);
         let mut instants = match self.load.kind {
             LoadKind::Clients => self.clients(level, now),
             LoadKind::Paced => self.paced(level, now),
@@ -77,6 +95,18 @@ impl Arrivals {
         }
         let pause = if outcome == RequestResult::Refused { BACK_OFF } else { Duration::ZERO };
         Some(self.request(now + pause, true))
+    }
+
+    /// Factor on the level of the second from `now`. A run begins between two bursts.
+    fn modulation(&mut self, now: Time) -> f64 {
+        let Some(Modulation { every, length, factor }) = self.load.modulation else { return 1.0 };
+        while self.until <= now {
+            self.in_burst = !self.in_burst;
+            let mean = if self.in_burst { length } else { every };
+            // A state lasts a second at least: that is the step of the level.
+            self.until += mean.mul_f64(exponential(&mut self.modulating)).max(SECOND);
+        }
+        if self.in_burst { factor } else { 1.0 }
     }
 
     fn clients(&mut self, level: f64, now: Time) -> Vec<Time> {

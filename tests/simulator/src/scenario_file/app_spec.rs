@@ -6,6 +6,7 @@ use serde_yaml_ng::{Mapping, Value};
 use super::units::{Bytes, DurationText};
 use crate::load::service_time::ServiceTime;
 use crate::workload::app::AppModel;
+use crate::workload::pod_speeds::PodSpeeds;
 
 /// `app` of the file.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
@@ -17,6 +18,10 @@ pub enum AppSpec {
         servers: usize,
         /// Time of a request on a server.
         service: ServiceSpec,
+        /// Slower requests of a pod that has just started, as before a JIT has compiled its code.
+        warm_up: Option<WarmUpSpec>,
+        /// Pods that are slower than the others for as long as they run, as on a slow node.
+        slow_pods: Option<SlowPodsSpec>,
     },
     /// Processor sharing, then a wait.
     Cpu {
@@ -57,6 +62,25 @@ pub struct ServiceSpec {
     pub cv: f64,
 }
 
+/// The time for which a new pod is slower, and how much.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WarmUpSpec {
+    pub time: DurationText,
+    /// Factor on the service time.
+    pub factor: f64,
+}
+
+/// Which pods are slow, and how much.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SlowPodsSpec {
+    /// One pod of so many.
+    pub every: u64,
+    /// Factor on the service time.
+    pub factor: f64,
+}
+
 // === impl AppSpec ===
 
 impl AppSpec {
@@ -82,6 +106,15 @@ impl AppSpec {
         }
     }
 
+    /// Which pods are slower than the app.
+    pub fn pod_speeds(&self) -> PodSpeeds {
+        let Self::Queue { warm_up, slow_pods, .. } = self else { return PodSpeeds::default() };
+        PodSpeeds {
+            warm_up: warm_up.map(|WarmUpSpec { time, factor }| (time.0, factor)),
+            slow_pods: slow_pods.map(|SlowPodsSpec { every, factor }| (every, factor)),
+        }
+    }
+
     /// Mean seconds of a request in an app without load.
     pub fn mean_seconds(&self) -> f64 {
         match self {
@@ -96,6 +129,12 @@ impl AppSpec {
     pub fn fault(&self) -> Option<&'static str> {
         let cv = match self {
             Self::Queue { servers: 0, .. } => return Some("servers must be at least 1"),
+            Self::Queue { slow_pods: Some(SlowPodsSpec { every: 0, .. }), .. } => {
+                return Some("every must be at least 1");
+            }
+            Self::Queue { .. } if !self.pod_speeds().are_valid() => {
+                return Some("factor must be from 0.01 to 100");
+            }
             Self::Dependency { slots: 0, .. } => return Some("slots must be at least 1"),
             Self::Cpu { cores, .. } if !(cores.is_finite() && *cores > 0.0) => {
                 return Some("cores must be above 0");

@@ -33,8 +33,10 @@ pub struct ScenarioFile {
     /// Changes of the app.
     #[serde(default)]
     pub changes: Vec<ChangeSpec>,
-    /// Requests per second over time.
+    /// Requests per second or clients over time.
     pub load: Vec<LoadPoint>,
+    /// Times with a higher load.
+    pub bursts: Option<BurstSpec>,
     /// Time from a pod's creation to its readiness.
     #[serde(default = "five_seconds")]
     pub pod_start: DurationText,
@@ -72,8 +74,23 @@ pub struct ChangeSpec {
 pub struct LoadPoint {
     /// Time of the corner.
     pub at: DurationText,
-    /// Requests per second.
-    pub rps: f64,
+    /// Requests per second, at random instants.
+    pub rps: Option<f64>,
+    /// Instead: clients that send the next request when the last one has ended.
+    pub clients: Option<f64>,
+}
+
+/// Bursts of the load, as of a Markov-modulated Poisson process: the times between bursts and their
+/// lengths are exponentially distributed.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BurstSpec {
+    /// Mean time from the end of a burst to the next one.
+    pub every: DurationText,
+    /// Mean length.
+    pub length: DurationText,
+    /// Factor on the load in a burst.
+    pub factor: f64,
 }
 
 /// Why a file is not a scenario.
@@ -123,10 +140,12 @@ impl ScenarioFile {
         let (app, changes) = self.apps()?;
         let target = self.first_target();
         let metric = if self.target.is_some() { HpaMetric::Average } else { HpaMetric::Desired };
-        let initial = self.load.first().map_or(0.0, |point| point.rps) * app.mean_seconds() / target;
-        Ok(Scenario {
+        let first = self.load.first().map_or(0.0, LoadPoint::level);
+        let concurrency = if self.is_closed() { first } else { first * app.mean_seconds() };
+        let scenario = Scenario {
             seed: self.seed,
-            load: Load::poisson(self.profile()),
+            load: self.traffic(),
+            pod_speeds: app.pod_speeds(),
             service_time: app.service_time(),
             app: app.model(),
             app_changes: changes,
@@ -135,14 +154,15 @@ impl ScenarioFile {
             learn: self.learn,
             pod_start: Some(self.pod_start.0),
             container_concurrency: self.container_concurrency,
-            // `as` saturates.
-            initial_replicas: (initial.ceil() as u32).clamp(1, self.max_pods),
             max_replicas: self.max_pods,
             target,
             target_given: self.target.is_some(),
             scaler: Scaler::Hpa(metric),
             ..Scenario::default()
-        })
+        };
+        // `as` saturates.
+        let initial_replicas = ((concurrency / scenario.start()).ceil() as u32).clamp(1, self.max_pods);
+        Ok(Scenario { initial_replicas, ..scenario })
     }
 
     fn check(&self) -> Result<(), ScenarioFileError> {
@@ -151,8 +171,14 @@ impl ScenarioFile {
         match self {
             _ if self.duration.0 > MAX_DURATION => value("duration", "must be at most 24h"),
             _ if self.load.is_empty() || !ordered => value("load", "must have points in order of time"),
-            _ if !self.load.iter().all(|point| (0.0..=MAX_RPS).contains(&point.rps)) => {
-                value("load", "rps must be from 0 to 100000")
+            _ if !self.load.iter().all(|point| point.clients.is_some() == self.is_closed()) => {
+                value("load", "must have rps in all points, or clients in all")
+            }
+            _ if !self.load.iter().all(LoadPoint::is_valid) => {
+                value("load", "needs rps or clients from 0 to 100000")
+            }
+            _ if self.bursts.is_some_and(|bursts| !(0.0..=100.0).contains(&bursts.factor)) => {
+                value("bursts", "factor must be from 0 to 100")
             }
             _ if self.target.is_some_and(|target| !(0.001..=1e6).contains(&target)) => {
                 value("target", "must be from 0.001 to 1000000")
@@ -165,10 +191,26 @@ impl ScenarioFile {
         }
     }
 
+    fn traffic(&self) -> Load {
+        let load =
+            if self.is_closed() { Load::clients(self.profile()) } else { Load::poisson(self.profile()) };
+        match self.bursts {
+            Some(BurstSpec { every, length, factor }) => load.with_bursts(every.0, length.0, factor),
+            None => load,
+        }
+    }
+
+    /// Whether the load is one of clients that wait for their responses.
+    fn is_closed(&self) -> bool {
+        self.load.first().is_some_and(|point| point.clients.is_some())
+    }
+
     fn profile(&self) -> Profile {
-        let first = self.load.first().map_or(0.0, |point| point.rps);
+        let first = self.load.first().map_or(0.0, LoadPoint::level);
         let corners = self.load.iter().zip(self.load.iter().skip(1));
-        corners.fold(Profile::constant(first), |profile, (from, to)| profile.ramp(from.at.0, to.at.0, to.rps))
+        corners.fold(Profile::constant(first), |profile, (from, to)| {
+            profile.ramp(from.at.0, to.at.0, to.level())
+        })
     }
 
     /// The first app, and each later one.
@@ -192,6 +234,18 @@ impl ScenarioFile {
             });
         }
         Ok((first, changes))
+    }
+}
+
+// === impl LoadPoint ===
+
+impl LoadPoint {
+    fn level(&self) -> f64 {
+        self.rps.or(self.clients).unwrap_or_default()
+    }
+
+    fn is_valid(&self) -> bool {
+        self.rps.is_some() != self.clients.is_some() && (0.0..=MAX_RPS).contains(&self.level())
     }
 }
 

@@ -21,7 +21,7 @@ impl Simulation {
             AppModel::Unlimited => self.finish_after(request.work, id, request),
             AppModel::Queue { servers } => {
                 if let Some(next) = pod.app_mut().servers.enter(request, servers) {
-                    self.finish_after(self.work_of(&next), id, next);
+                    self.finish_after(self.work_on(id, &next), id, next);
                 }
             }
             AppModel::Cpu { cores, .. } => {
@@ -54,7 +54,7 @@ impl Simulation {
             AppModel::Queue { servers } => {
                 let next = self.replicas.pod_mut(id).and_then(|pod| pod.app_mut().servers.leave(servers));
                 if let Some(next) = next {
-                    self.finish_after(self.work_of(&next), id, next);
+                    self.finish_after(self.work_on(id, &next), id, next);
                 }
             }
             AppModel::Dependency { slots } => {
@@ -106,7 +106,7 @@ impl Simulation {
                 .extend(std::iter::from_fn(|| pod.app_mut().servers.serve(servers)).map(|next| (id, next)));
         }
         for (id, next) in started {
-            self.finish_after(self.work_of(&next), id, next);
+            self.finish_after(self.work_on(id, &next), id, next);
         }
     }
 
@@ -114,6 +114,15 @@ impl Simulation {
         if let Some((id, request)) = next {
             self.finish_after(self.work_of(&request), id, request);
         }
+    }
+
+    /// Service time of a request that a server of this pod starts now.
+    fn work_on(&self, id: PodId, request: &Request) -> Time {
+        let factor =
+            self.replicas.pod(id).map_or(1.0, |pod| self.scenario.pod_speeds.factor(id, pod, self.now));
+        let work = self.work_of(request);
+        // Also in the last nanosecond the same without a factor.
+        if factor == 1.0 { work } else { work.mul_f64(factor) }
     }
 
     /// Service time of a request that a server starts now. A change of the app also applies to the

@@ -116,6 +116,10 @@ impl ReplicaSet {
     }
 
     /// The pod of this number.
+    pub fn pod(&self, id: PodId) -> Option<&Pod> {
+        self.pods.get(&id)
+    }
+
     pub fn pod_mut(&mut self, id: PodId) -> Option<&mut Pod> {
         self.pods.get_mut(&id)
     }

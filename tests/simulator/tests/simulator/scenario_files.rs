@@ -45,6 +45,17 @@ fn value_out_of_range_is_an_error_with_its_field() {
         ("{model: queue, servers: 1, service: {mean: 1x}}", "", "must be a duration"),
         ("{model: turbo}", "", "unknown variant"),
         (QUEUE, "objective: 300ms", "is not an objective such as 300ms@p95"),
+        (QUEUE, "bursts: {every: 1m, length: 1s, factor: -1}", "bursts: factor must be from 0 to 100"),
+        (
+            "{model: queue, servers: 1, service: {mean: 1s}, slowPods: {every: 0, factor: 2}}",
+            "",
+            "app: every must be at least 1",
+        ),
+        (
+            "{model: queue, servers: 1, service: {mean: 1s}, warmUp: {time: 1s, factor: 0}}",
+            "",
+            "app: factor must be from 0.01 to 100",
+        ),
         (QUEUE, "maxPods: 0", "maxPods: must be at least 1"),
         (QUEUE, "changes: [{at: 2m, app: {}}, {at: 1m, app: {}}]", "changes: must be in order of time"),
     ] {
@@ -54,13 +65,53 @@ fn value_out_of_range_is_an_error_with_its_field() {
 }
 
 #[test]
-fn learning_without_a_target_starts_from_the_share_of_the_limit_or_the_default() {
-    let first = |more: &str| {
-        let text = text(QUEUE, 10, 8, more).replace("target: 8\n", "").replace("learn: Off", "learn: Apply");
+fn learning_without_a_target_starts_low_and_otherwise_the_default_is_in_force() {
+    let first = |mode: &str, more: &str| {
+        let text = text(QUEUE, 10, 8, more).replace("target: 8\n", "").replace("learn: Off", mode);
         parse(&text).unwrap().run().unwrap().targets[0].1
     };
-    assert_eq!(first(""), 70.0);
-    assert_eq!(first("containerConcurrency: 20"), 14.0);
+    assert_eq!(first("learn: Apply", ""), 2.0);
+    assert_eq!(first("learn: Apply", "containerConcurrency: 1"), 0.7);
+    assert_eq!(first("learn: Recommend", ""), 70.0);
+    assert_eq!(first("learn: Recommend", "containerConcurrency: 20"), 14.0);
+}
+
+#[test]
+fn load_needs_one_unit_in_all_points() {
+    let parse = |load: &str| parse(&text(QUEUE, 1, 8, "").replace("[{at: 0s, rps: 1}]", load));
+    assert!(parse("[{at: 0s, clients: 5}, {at: 1m, clients: 9}]").is_ok());
+    for load in ["[{at: 0s}]", "[{at: 0s, rps: 1, clients: 1}]", "[{at: 0s, rps: 1}, {at: 1m, clients: 1}]"] {
+        let error = parse(load).unwrap_err();
+        assert!(error.starts_with("load: "), "{load}: {error}");
+    }
+}
+
+#[test]
+fn clients_wait_for_their_responses() {
+    let closed = text(QUEUE, 1, 8, "").replace("rps: 1", "clients: 8");
+    let outcome = parse(&closed).unwrap().run().unwrap();
+    // Eight clients, 100 ms for each response: 80 requests a second.
+    assert!((46_000..50_000).contains(&outcome.requests), "{outcome:?}");
+}
+
+#[test]
+fn bursts_add_their_share_of_requests() {
+    let requests = |more| run(QUEUE, 100, 8, more).requests as f64;
+    // A third of the time has three times the load.
+    let ratio = requests("bursts: {every: 10s, length: 5s, factor: 3}") / requests("");
+    assert!((1.4..=1.95).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn slow_pods_and_cold_pods_take_longer() {
+    let p95 = |more: &str| {
+        let app = format!("{{model: queue, servers: 8, service: {{mean: 100ms}}, {more}}}");
+        run(&app, 10, 8, "").p95_ms
+    };
+    assert!(p95("") < 110.0);
+    assert!((190.0..=220.0).contains(&p95("slowPods: {every: 1, factor: 2}")));
+    assert!((190.0..=220.0).contains(&p95("warmUp: {time: 1h, factor: 2}")));
+    assert!(p95("warmUp: {time: 10s, factor: 2}") < 110.0);
 }
 
 #[test]

@@ -1,0 +1,51 @@
+//! A target without any number of the user.
+
+use super::*;
+
+/// A workload without a user's target. The cluster's default is 70.
+fn free() -> Workload {
+    let mut workload = Workload::new(70.0);
+    let spec = LearningSpec { factor: None, ..workload.learner.spec };
+    workload.learner = Learner::new(spec, 0);
+    workload
+}
+
+#[test]
+fn target_starts_low_and_is_near_the_knee_after_five_minutes() {
+    let mut workload = free();
+    assert_eq!(workload.target(), 2.0);
+    workload.run(300);
+    assert!((6.0..=10.0).contains(&workload.target()), "{}", workload.learned());
+}
+
+#[test]
+fn recommended_target_starts_from_the_default() {
+    let spec = LearningSpec { applied: false, ..free().learner.spec };
+    assert_eq!(Learner::new(spec, 0).learned().target, 70.0);
+}
+
+#[test]
+fn slow_requests_of_cold_pods_are_no_evidence() {
+    let mut workload = free();
+    workload.slowness = 3.0;
+    workload.age = Some(0);
+    workload.run(55);
+    assert_eq!(workload.learned().requests, 0.0);
+    workload.slowness = 1.0;
+    workload.run(300);
+    assert!(workload.target() > 4.0, "{}", workload.learned());
+}
+
+/// Less than one pod's load shows nothing, so it must not end the search.
+#[test]
+fn quiet_start_does_not_settle_the_first_target() {
+    let mut workload = free();
+    workload.pods = 1;
+    workload.in_force = Some(1.0);
+    workload.run(1200);
+    assert_eq!(workload.target(), 2.0, "{}", workload.learned());
+    workload.pods = 10;
+    workload.in_force = None;
+    workload.run(1200);
+    assert!((6.0..=10.0).contains(&workload.target()), "{}", workload.learned());
+}
