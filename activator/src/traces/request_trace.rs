@@ -22,7 +22,7 @@ pub struct RequestTrace {
     request: TracedRequest,
     /// The caller's span, if it has one.
     caller: Context,
-    /// The span of the request; `None` until it is known that the trace is exported.
+    /// The span of the request; `None` until a sampler has selected the trace.
     server: Option<Context>,
     /// The request waited for a pod before `forwarded`.
     held: bool,

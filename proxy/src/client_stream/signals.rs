@@ -125,7 +125,7 @@ impl ClientSignals {
     }
 
     /// The client may be sending: the rest of an upload, or of a head that was rejected. What it
-    /// sends on a tunnel is the app's, whose side may be closed already.
+    /// sends on a tunnel is the app's, and the side of the app may be closed.
     pub(super) fn may_be_sending(&self) -> bool {
         let is_rest = self.is_upload_cut() || (self.has_received() && !self.is_in_request());
         is_rest && !self.0.is_tunnel.load(Ordering::Relaxed)

@@ -264,7 +264,7 @@ func TestInternalObjectsAreWrittenByTheZeroScalerAlone(t *testing.T) {
 	}
 }
 
-// RBAC alone decides who deletes objects of a deleted installation. What the next installation reads stays as it is.
+// Only RBAC applies to the deletion of objects of a deleted installation. What the next installation reads stays as it is.
 func TestLeftInternalObjectsAreDeletedByAdministrators(t *testing.T) {
 	claim := object{"metadata": object{"name": "web"}, "spec": "20000", "ports": []object{{"port": 20000}}}
 	forged := object{"metadata": object{"name": "web"}, "spec": "20001", "ports": []object{{"port": 20001}}}

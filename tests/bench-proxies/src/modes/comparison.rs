@@ -11,7 +11,7 @@ use anyhow::Result;
 use bench_proxies::machine::{self, InterferenceMonitor};
 
 pub(crate) use self::campaign::Campaign;
-pub(crate) use self::summary::Summary;
+pub(crate) use self::summary::{Summary, median, spread, two_digits};
 
 /// Runs the campaign, prints its report, and returns the number of missed bounds.
 ///

@@ -24,7 +24,7 @@ use bench_proxies::table::{self, Table};
 use bench_proxies::{clock, machine, memory};
 
 use self::client::{Client, Exchange};
-use super::comparison::Summary;
+use super::comparison::{Summary, median, spread, two_digits};
 use crate::args::MeasurementPlan;
 use crate::proxies::{Proxy, REFERENCE};
 
@@ -141,11 +141,11 @@ fn print(proxies: &[Proxy], results: &Results) {
             let rate = figure(|sample| sample.rate);
             table.row(vec![
                 proxy.name.to_owned(),
-                text(rate, table::count),
-                text(rate, |_| rate.map_or(String::new(), |rate| format!("{:.0} %", rate.spread() * 100.0))),
-                text(ratio(|sample| sample.rate), two_digits),
-                text(figure(|sample| sample.cpu), table::latency),
-                text(ratio(|sample| sample.cpu), two_digits),
+                median(rate, table::count),
+                spread(rate),
+                median(ratio(|sample| sample.rate), two_digits),
+                median(figure(|sample| sample.cpu), table::latency),
+                median(ratio(|sample| sample.cpu), two_digits),
             ]);
         }
         println!("\n{exchange}, {CLIENTS} clients");
@@ -154,18 +154,10 @@ fn print(proxies: &[Proxy], results: &Results) {
     let mut table = Table::new(&["", "memory for each"]);
     for proxy in proxies {
         let bytes = Summary::of(results.websockets.get(proxy.name).into_iter().flatten().copied());
-        table.row(vec![proxy.name.to_owned(), text(bytes, |bytes| format!("{:.1} KiB", bytes / 1024.0))]);
+        table.row(vec![proxy.name.to_owned(), median(bytes, |bytes| format!("{:.1} KiB", bytes / 1024.0))]);
     }
     println!("\n{WEBSOCKETS} idle websockets");
     print!("{table}");
-}
-
-fn text(summary: Option<Summary>, format: impl Fn(f64) -> String) -> String {
-    summary.map(|summary| format(summary.median)).unwrap_or_default()
-}
-
-fn two_digits(ratio: f64) -> String {
-    format!("{ratio:.2}")
 }
 
 // === impl Results ===

@@ -8,7 +8,7 @@ use bench_proxies::table::{self, Table};
 use super::bound_check::BoundCheck;
 use super::campaign::FIXED_LOAD;
 use super::results::{DIRECT, Load, Results, Sample};
-use super::summary::Summary;
+use super::summary::{median, spread, two_digits};
 use crate::proxies::{Proxy, REFERENCE};
 
 /// Prints the measured figures.
@@ -54,17 +54,17 @@ fn speed(proxies: &[Proxy], results: &Results, connections: usize, load: Load) -
             name.to_owned(),
             median(figure(|sample| sample.rps), table::count),
             spread(figure(|sample| sample.rps)),
-            median(ratio(|sample| sample.rps), times_reference),
+            median(ratio(|sample| sample.rps), two_digits),
             median(figure(|sample| sample.p50), table::latency),
             median(figure(|sample| sample.p99), table::latency),
             spread(figure(|sample| sample.p99)),
-            median(ratio(|sample| sample.p99), times_reference),
+            median(ratio(|sample| sample.p99), two_digits),
             median(figure(|sample| sample.p999), table::latency),
             median(cpu, table::latency),
             median(cpu.and_then(|_| figure(|sample| sample.kernel)), |share| {
                 format!("{:.0} %", share * 100.0)
             }),
-            median(ratio(|sample| sample.cpu), times_reference),
+            median(ratio(|sample| sample.cpu), two_digits),
         ]);
     }
     table
@@ -86,16 +86,4 @@ fn sizes(proxies: &[Proxy], results: &Results, connections: &[usize]) -> Result<
         ]);
     }
     Ok(table)
-}
-
-fn median(summary: Option<Summary>, format: impl Fn(f64) -> String) -> String {
-    summary.map(|summary| format(summary.median)).unwrap_or_default()
-}
-
-fn spread(summary: Option<Summary>) -> String {
-    summary.map(|summary| format!("{:.0} %", summary.spread() * 100.0)).unwrap_or_default()
-}
-
-fn times_reference(ratio: f64) -> String {
-    format!("{ratio:.2}")
 }

@@ -30,6 +30,21 @@ impl Summary {
     }
 }
 
+/// The cell of a median; empty without values.
+pub(crate) fn median(summary: Option<Summary>, format: impl Fn(f64) -> String) -> String {
+    summary.map(|summary| format(summary.median)).unwrap_or_default()
+}
+
+/// The cell of a spread; empty without values.
+pub(crate) fn spread(summary: Option<Summary>) -> String {
+    summary.map(|summary| format!("{:.0} %", summary.spread() * 100.0)).unwrap_or_default()
+}
+
+/// Formats a ratio.
+pub(crate) fn two_digits(ratio: f64) -> String {
+    format!("{ratio:.2}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use bench_proxies::table::{self, Table};
 
 use super::load::{SHAPES, Shape};
 use super::results::{DIRECT, Results, Sample};
-use crate::modes::comparison::Summary;
+use crate::modes::comparison::{Summary, median, spread, two_digits};
 use crate::proxies::{HTTP2_REFERENCE, Proxy};
 
 /// Least ratio of requests a second.
@@ -39,7 +39,7 @@ fn figures(proxies: &[Proxy], results: &Results, shape: Shape) -> Table {
         table.row(vec![
             name.to_owned(),
             median(rate, table::count),
-            rate.map(|rate| format!("{:.0} %", rate.spread() * 100.0)).unwrap_or_default(),
+            spread(rate),
             median(of_proxy(results.ratio(name, shape, |sample| sample.rate)), two_digits),
             median(cpu, table::latency),
             median(of_proxy(results.ratio(name, shape, |sample| sample.cpu)), two_digits),
@@ -96,14 +96,6 @@ pub(crate) fn print_checks(checks: &[Check]) -> usize {
     println!("\nbounds");
     print!("{table}");
     checks.iter().filter(|check| !check.met).count()
-}
-
-fn median(summary: Option<Summary>, format: impl Fn(f64) -> String) -> String {
-    summary.map(|summary| format(summary.median)).unwrap_or_default()
-}
-
-fn two_digits(ratio: f64) -> String {
-    format!("{ratio:.2}")
 }
 
 #[cfg(test)]
