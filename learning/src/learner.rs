@@ -62,7 +62,7 @@ pub struct Learner {
     /// All seconds since the last change, at load or not.
     aftermath: Trial,
     /// Those of them in which the pods were overloaded.
-    overload: Trial,
+    overloaded: u32,
     /// All seconds of the present block.
     latest: Trial,
     bracket: Bracket,
@@ -101,7 +101,7 @@ impl Learner {
             failures: Failures::default(),
             aftermath: Trial::default(),
             latest: Trial::default(),
-            overload: Trial::default(),
+            overloaded: 0,
             bracket: Bracket::default(),
             suspicion: None,
             shadow: Shadow::default(),
@@ -132,7 +132,7 @@ impl Learner {
         if in_force != self.in_force {
             self.trial = Trial::default();
             self.aftermath = Trial::default();
-            self.overload = Trial::default();
+            self.overloaded = 0;
         }
         self.in_force = in_force;
     }
@@ -162,9 +162,7 @@ impl Learner {
             self.regime.add(&all);
             self.aftermath.add(&all);
             self.latest.add(&all);
-            if all.mean_load() > TUNING.evidence.overload * self.target {
-                self.overload.add(&all);
-            }
+            self.overloaded += u32::from(all.mean_load() > TUNING.evidence.overload * self.target);
         }
         if self.is_at_load(&all) && self.is_past_settling(at) {
             self.trial.add(&all);
@@ -317,7 +315,7 @@ impl Learner {
         self.target = target;
         self.trial = Trial::default();
         self.aftermath = Trial::default();
-        self.overload = Trial::default();
+        self.overloaded = 0;
         self.changes += 1;
         self.reverts += u64::from(kind == ChangeKind::Restore);
     }

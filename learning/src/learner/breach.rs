@@ -7,7 +7,6 @@ use autoscaler::learning_report::Phase;
 use super::Learner;
 use super::change::{Change, ChangeKind};
 use crate::bracket::Tried;
-use crate::trial::Trial;
 use crate::tuning::TUNING;
 
 // === impl Learner ===
@@ -17,11 +16,11 @@ impl Learner {
     /// An overload after that lowers the restored target as well, unless it was settled before.
     pub(super) fn restore_after_breach(&mut self, at: Duration) {
         let passed = self.last_change.map_or(Duration::MAX, |change| at.saturating_sub(change.at));
-        let overloaded = self.overload.seconds >= TUNING.steps.most_overloaded;
+        let overloaded = self.overloaded >= TUNING.steps.most_overloaded;
         if self.phase == Phase::Reverted {
             match () {
                 () if passed < TUNING.evidence.recovery => {
-                    self.overload = Trial::default();
+                    self.overloaded = 0;
                     return;
                 }
                 () if overloaded => self.phase = Phase::Exploring,
@@ -33,7 +32,7 @@ impl Learner {
             ChangeKind::Raise if overloaded || self.breaks_objective() => {
                 self.restore_good(TUNING.steps.severe, at)
             }
-            ChangeKind::Restore if passed < TUNING.evidence.recovery => self.overload = Trial::default(),
+            ChangeKind::Restore if passed < TUNING.evidence.recovery => self.overloaded = 0,
             ChangeKind::Restore if change.was_settled => {}
             ChangeKind::Restore if overloaded && matches!(self.phase, Phase::Exploring | Phase::Settled) => {
                 self.bracket.record_bad(Tried { target: self.target, severity: TUNING.steps.severe, at });
@@ -68,38 +67,23 @@ impl Learner {
         self.discard_trial(at);
     }
 
-    /// Restores the last good target after a raise, and lets raises rest. After an overload that
-    /// showed how many requests a pod works on, it is at most that.
+    /// Restores the last good target after a raise, and lets raises rest.
     pub(super) fn restore_good(&mut self, severity: f64, at: Duration) {
-        let (from, deviation) =
-            self.last_change.map_or((self.target, 0.0), |change| (change.from, change.deviation));
-        let busy = self.busy_at_capacity().unwrap_or(f64::INFINITY);
-        self.bracket.record_bad(Tried { target: self.target.min(busy), severity, at });
+        let from = self.last_change.map_or(self.target, |change| change.from);
+        self.bracket.record_bad(Tried { target: self.target, severity, at });
         self.raise_after = at.saturating_add(self.next_pause());
-        let from = if self.is_before_raised_load(at) {
+        let is_early = self.is_before_raised_load(at);
+        if is_early {
             self.bracket.record_bad(Tried { target: from, severity, at });
-            from * TUNING.steps.after_overload
-        } else {
-            from
-        };
-        let surely_busy = busy * (1.0 - TUNING.evidence.sure * deviation);
-        let target = from.min(surely_busy.max(from * TUNING.bracket.least_factor));
-        self.change_to(target, ChangeKind::Restore, at);
+        }
+        let factor = if is_early { TUNING.steps.after_overload } else { 1.0 };
+        self.change_to(from * factor, ChangeKind::Restore, at);
     }
 
     /// Whether the last raise has had no effect on the pods yet: requests piled up before it.
     fn is_before_raised_load(&self, at: Duration) -> bool {
         let passed = self.last_change.map_or(Duration::MAX, |change| at.saturating_sub(change.at));
         self.spec.is_free() && passed < TUNING.evidence.block
-    }
-
-    /// The requests that a pod works on in an overload: its throughput then, times the time of a
-    /// request at low load. More of them only wait. `None` without an overload or a reference.
-    fn busy_at_capacity(&self) -> Option<f64> {
-        let overloaded = self.overload.seconds >= TUNING.steps.most_overloaded;
-        let base = self.curve.flat().filter(|_| overloaded)?;
-        let busy = self.overload.sums.throughput() * base.mean_time();
-        (busy > 0.0).then_some(busy)
     }
 
     /// The pause of raises that begins now. The one after it takes twice as long.

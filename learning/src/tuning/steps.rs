@@ -54,7 +54,7 @@ pub(crate) struct StepTuning {
     /// Factor on a restored target that still overloads the pods. Chosen.
     pub(crate) after_overload: f64,
     /// Seconds of overload that are a breach. Chosen.
-    pub(crate) most_overloaded: f64,
+    pub(crate) most_overloaded: u32,
     /// Load of a pod over its load at a bad target, up to which a raise stays away from it. Chosen.
     pub(crate) distance: f64,
     /// A bad target over the present one, from which on there is room for a raise: the rest is not
@@ -105,7 +105,7 @@ impl StepTuning {
         slightly_bad: 1.05,
         watched: Duration::from_secs(900),
         after_overload: 0.88,
-        most_overloaded: 3.0,
+        most_overloaded: 3,
         distance: 0.95,
         near_bad: 1.3,
         least_decrease: 0.05,
