@@ -168,8 +168,8 @@ impl Scenario {
 
     /// The decider's settings with another target.
     pub(crate) fn spec_with_target(&self, target: f64) -> DeciderSpec {
-        let target = MetricTarget::of(target, self.measure, self.container_concurrency, &self.settings);
-        DeciderSpec::new(&self.settings, target)
+        let given = MetricTarget::of(self.target, self.measure, self.container_concurrency, &self.settings);
+        DeciderSpec::new(&self.settings, given.with_target(target, self.container_concurrency))
     }
 
     /// The target in thousandths, the HPA's unit.

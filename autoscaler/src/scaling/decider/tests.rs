@@ -292,6 +292,22 @@ fn scale_down_delay_holds_the_decision_of_a_panic() {
 }
 
 #[test]
+fn activators_stay_for_a_target_far_below_the_limit_of_the_pods() {
+    let excess = |target, total| {
+        let spec = DeciderSpec { target, total, ..DeciderSpec::default() };
+        decide(&mut calm(), &spec, 5, 48.0, 48.0, at(0)).1
+    };
+    // Five pods of 13.96, and Knative's 211.
+    assert_eq!(excess(9.77, 30.0), -190);
+    // The same pods without a limit.
+    assert_eq!(excess(9.77, 9.77 / 0.7), -190);
+    // A target that is a share of the limit: five pods of 30, with 8.2 free in each.
+    assert_eq!(excess(21.0, 30.0), 60);
+    // A target above that share states another utilization.
+    assert_eq!(excess(27.0, 30.0), 60);
+}
+
+#[test]
 fn spec_is_derived_from_settings() {
     let (mut settings, _) =
         Settings::resolve(&crate::settings::AutoscalerConfig::default(), &Default::default());

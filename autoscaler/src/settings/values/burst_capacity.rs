@@ -22,6 +22,8 @@ pub enum BurstCapacity {
 }
 
 const AUTO: &str = "auto";
+/// Share of its capacity that a pod carries at a target that names no capacity. Knative's default.
+const UTILIZATION: f64 = 0.7;
 /// Least capacity of a pod at which requests that are spread by chance fit between the target of
 /// 70 % and the capacity: `0.3 × capacity ≥ 1.5 × √capacity`.
 const LEAST_CAPACITY: f64 = 25.0;
@@ -52,6 +54,14 @@ impl BurstCapacity {
             Self::Spare(requests) => Some(requests),
             Self::BySize => None,
         }
+    }
+
+    /// The requests that a pod can carry, by its target and its limit.
+    ///
+    /// A target far below the limit shows that responses get slow long before the limit. Past the
+    /// activators, a pod that chance gives more than others then has no queue that protects it.
+    pub(crate) fn capacity(target: f64, limit: f64) -> f64 {
+        (target / UTILIZATION).min(limit)
     }
 
     /// The requests by size of `ready` pods that can carry `capacity` each.
