@@ -13,6 +13,8 @@ BINARIES = $(CARGO_TARGET_DIR)/$(HOST)/$(if $(filter image,$(DATA_PATH)),shipped
 # What a release has images for, as Rust and as images name it.
 AMD64 := x86_64-unknown-linux-gnu
 ARM64 := aarch64-unknown-linux-gnu
+# For the kubectl plugin.
+WINDOWS := x86_64-pc-windows-gnu
 IMAGE_NAMES := queue-proxy activator metrics-adapter zero-scaler sample-app
 export IMAGES = $(ROUSE_CACHE)/images/v$(VERSION)$(if $(filter release,$(DATA_PATH)),-without-lto)
 export CLUSTER := $(ROUSE_CACHE)/bin/cluster
@@ -43,7 +45,7 @@ LINTING_CARGO := env RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/.ci/rustc cargo
 
 .PHONY: help
 help: ## Show this help
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1#\2/p' $(MAKEFILE_LIST) | column -t -s '#'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1#\2/p' $(MAKEFILE_LIST) | column -t -s '#'
 
 # ── use
 
@@ -116,6 +118,10 @@ $(TARGETS:%=kubectl-rouse-%): export RUSTFLAGS := -C target-feature=+crt-static
 $(TARGETS:%=kubectl-rouse-%): kubectl-rouse-%:
 	cargo build --release --locked --target $* --package cli --bin kubectl-rouse
 	$(call ship,$*,release,kubectl-rouse)
+.PHONY: kubectl-rouse-$(WINDOWS)
+kubectl-rouse-$(WINDOWS): cross-compiler
+	cargo build --release --locked --target $(WINDOWS) --package cli --bin kubectl-rouse
+	$(call ship,$(WINDOWS),release,kubectl-rouse.exe)
 
 # A step of its own in `make test`, where targets that depend on it run side by side.
 .PHONY: cluster-tool
@@ -132,12 +138,15 @@ $(CLUSTER): $(shell find tests/cluster release/image -name '*.go' -o -name 'go.*
 
 # ── release
 
-PACK = $(RELEASE_TOOL) pack --version $(VERSION) --helm $(HELM) $(PACK_FLAGS) \
-  --binaries amd64=$(CARGO_TARGET_DIR)/$(AMD64)/shipped,arm64=$(CARGO_TARGET_DIR)/$(ARM64)/shipped
+# PLUGINS has folders with kubectl-rouse from elsewhere, such as darwin-arm64=FOLDER: linking for macOS needs Apple's SDK.
+comma := ,
+PACK = $(RELEASE_TOOL) pack --version $(VERSION) --helm $(HELM) $(PACK_FLAGS) $(if $(DOWNLOAD),--download $(DOWNLOAD)) \
+  --binaries linux-amd64=$(CARGO_TARGET_DIR)/$(AMD64)/shipped,linux-arm64=$(CARGO_TARGET_DIR)/$(ARM64)/shipped \
+  --binaries windows-amd64=$(CARGO_TARGET_DIR)/$(WINDOWS)/shipped$(if $(PLUGINS),$(comma)$(PLUGINS))
 
 # The key is checked first, because the build takes long.
 .PHONY: release
-release: release-key cross-compiler $(RELEASE_TOOL) $(COSIGN) $(HELM) $(foreach target,$(AMD64) $(ARM64),binaries-$(target) kubectl-rouse-$(target)) ## Build a release for amd64 and arm64 in RELEASE, signed by COSIGN_KEY=FILE
+release: release-key cross-compiler $(RELEASE_TOOL) $(COSIGN) $(HELM) $(foreach target,$(AMD64) $(ARM64),binaries-$(target) kubectl-rouse-$(target)) kubectl-rouse-$(WINDOWS) ## Build a release for amd64 and arm64 in RELEASE, signed by COSIGN_KEY=FILE
 	$(PACK) $(RELEASE)
 	awk '/^## / { on = $$2 == "$(VERSION)" } on' CHANGELOG.md > $(RELEASE)/NOTES.md
 	$(RELEASE_TOOL) sign --cosign $(COSIGN) --key $(COSIGN_KEY) $(RELEASE)
@@ -175,14 +184,16 @@ endif
 CROSS_CC := /usr/bin/$(subst -unknown-,-,$(FOREIGN))-gcc
 binaries-$(FOREIGN) data-path-$(FOREIGN) control-$(FOREIGN) kubectl-rouse-$(FOREIGN): export CC_$(subst -,_,$(FOREIGN)) := $(CROSS_CC)
 binaries-$(FOREIGN) data-path-$(FOREIGN) control-$(FOREIGN) kubectl-rouse-$(FOREIGN): export CARGO_TARGET_$(shell echo $(FOREIGN) | tr 'a-z-' 'A-Z_')_LINKER := $(CROSS_CC)
-RUST_STD = $(shell rustc --print sysroot)/lib/rustlib/$(FOREIGN)/lib
+MINGW := /usr/bin/x86_64-w64-mingw32-gcc
+$(CROSS_CC): CROSS_PACKAGE := $(CROSS_PACKAGES)
+$(MINGW): CROSS_PACKAGE := gcc-mingw-w64-x86-64-posix
 .PHONY: cross-compiler
-cross-compiler: $(CROSS_CC)
-	@test -d $(RUST_STD) || rustup target add $(FOREIGN)
-$(CROSS_CC):
-	@test "$$(id --user)" = 0 || { echo 'as root, on Debian, run: apt-get install $(CROSS_PACKAGES)'; exit 1; }
+cross-compiler: $(CROSS_CC) $(MINGW)
+	@rustup target add $(FOREIGN) $(WINDOWS)
+$(CROSS_CC) $(MINGW):
+	@test "$$(id --user)" = 0 || { echo 'as root, on Debian, run: apt-get install $(CROSS_PACKAGE)'; exit 1; }
 	apt-get update --quiet=2
-	apt-get install --yes --no-install-recommends --quiet=2 $(CROSS_PACKAGES)
+	apt-get install --yes --no-install-recommends --quiet=2 $(CROSS_PACKAGE)
 
 # ── check
 
@@ -337,6 +348,7 @@ $(HELM): chart/tests/go.mod
 .PHONY: test-release
 test-release: export RELEASE := $(ROUSE_CACHE)/release/test
 test-release: export PACK_FLAGS := --allow-changes
+test-release: export DOWNLOAD := https://releases.example.com
 test-release: export COSIGN_PASSWORD :=
 test-release: export COSIGN := $(COSIGN)
 test-release: export HELM := $(HELM)
@@ -474,7 +486,7 @@ test-install: images cluster-ready $(HELM) ## Test Helm and kustomize on a clust
 
 .PHONY: test-install-short
 test-install-short: UP_FLAGS ?= --nodes 2 --zones a,b
-test-install-short: ## Test a release of Helm alone, on two nodes
+test-install-short: ## Test a release of Helm and the README alone, on two nodes
 	@$(MAKE) test-install ARGS=release UP_FLAGS="$(UP_FLAGS)"
 
 # Not a part of `make test`, because the first run builds KEDA.

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"rouse.dev/release/chart"
 	"rouse.dev/release/contents"
 	"rouse.dev/release/image"
+	"rouse.dev/release/krew"
 	"rouse.dev/release/provenance"
 	"rouse.dev/release/repository"
 	"rouse.dev/release/source"
@@ -22,6 +24,7 @@ type packing struct {
 	checkout     string
 	helm         string
 	binaries     map[string]string
+	download     string
 	allowChanges bool
 
 	commit source.Commit
@@ -51,11 +54,21 @@ func (p *packing) run() error {
 }
 
 func (p *packing) binary(program contents.Program, on contents.Platform) (string, error) {
-	folder := p.binaries[on.Architecture]
+	folder := p.binaries[on.Name()]
 	if folder == "" {
-		return "", fmt.Errorf("no folder with binaries for %s; give it by --binaries", on.Architecture)
+		return "", fmt.Errorf("no folder with binaries for %s; give it by --binaries", on.Name())
 	}
-	return filepath.Join(folder, program.Name), nil
+	return filepath.Join(folder, on.Executable(program.Name)), nil
+}
+
+// platforms are all of this release.
+func (p *packing) platforms() []contents.Platform {
+	return slices.Concat(contents.Platforms, p.desktops())
+}
+
+// desktops are the further platforms of tools that this release has.
+func (p *packing) desktops() []contents.Platform {
+	return slices.DeleteFunc(slices.Clone(contents.Desktops), func(on contents.Platform) bool { return p.binaries[on.Name()] == "" })
 }
 
 func (p *packing) labels(title string) map[string]string {
@@ -117,26 +130,51 @@ func (p *packing) record(repository string, image interface{ Digest() (v1.Hash, 
 }
 
 func (p *packing) tools() error {
+	license, err := os.ReadFile(filepath.Join(p.checkout, "LICENSE"))
+	if err != nil {
+		return err
+	}
+	plugin := krew.Plugin{Version: p.version, Download: p.download}
 	for _, program := range contents.Tools {
-		for _, platform := range contents.Platforms {
-			binary, err := p.binary(program, platform)
+		for _, platform := range p.platforms() {
+			archive, err := p.tool(program, platform, license)
 			if err != nil {
 				return err
 			}
-			content, err := os.ReadFile(binary)
-			if err != nil {
-				return err
-			}
-			file := p.folder.Tool(program, platform)
-			if err := os.WriteFile(file, content, 0o755); err != nil {
-				return err
-			}
-			if err := p.recordFile(file); err != nil {
+			if err := plugin.Add(archive, platform, platform.Executable(program.Name)); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	if p.download == "" {
+		return nil
+	}
+	if err := plugin.Write(p.folder.Krew()); err != nil {
+		return err
+	}
+	return p.recordFile(p.folder.Krew())
+}
+
+// tool writes the archive of a program and returns its file.
+func (p *packing) tool(program contents.Program, on contents.Platform, license []byte) (string, error) {
+	binary, err := p.binary(program, on)
+	if err != nil {
+		return "", err
+	}
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		return "", err
+	}
+	archive, err := krew.Archive(p.commit.Time,
+		krew.File{Name: filepath.Base(binary), Mode: 0o755, Content: content}, krew.File{Name: "LICENSE", Mode: 0o644, Content: license})
+	if err != nil {
+		return "", err
+	}
+	file := p.folder.Tool(program, on)
+	if err := os.WriteFile(file, archive, 0o644); err != nil {
+		return "", err
+	}
+	return file, p.recordFile(file)
 }
 
 func (p *packing) recordFile(file string) error {

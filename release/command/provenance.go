@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strings"
 
-	"rouse.dev/release/contents"
 	"rouse.dev/release/provenance"
 )
 
@@ -26,7 +25,7 @@ func (p *packing) provenance() error {
 		}
 		build.Inputs = append(build.Inputs, subject)
 	}
-	for _, platform := range contents.Platforms {
+	for _, platform := range p.platforms() {
 		build.Platforms = append(build.Platforms, platform.Target)
 	}
 	var err error
@@ -44,8 +43,10 @@ func (p *packing) programs() (map[string]string, error) {
 		"cargo": {"cargo", "--version"},
 		"helm":  {p.helm, "version", "--short"},
 	}
-	for _, platform := range contents.Platforms {
-		commands["cc for "+platform.Architecture] = []string{platform.Compiler(), "--version"}
+	for _, platform := range p.platforms() {
+		if compiler := platform.Compiler(); compiler != "" {
+			commands["cc for "+platform.Name()] = []string{compiler, "--version"}
+		}
 	}
 	for name, command := range commands {
 		output, err := exec.Command(command[0], command[1:]...).Output()

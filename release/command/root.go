@@ -22,7 +22,7 @@ func Root() *cobra.Command {
 func packRelease() *cobra.Command {
 	pack := packing{binaries: map[string]string{}}
 	command := &cobra.Command{
-		Use:   "pack --version VERSION --binaries ARCHITECTURE=FOLDER... FOLDER",
+		Use:   "pack --version VERSION --binaries PLATFORM=FOLDER... FOLDER",
 		Short: "Write images, chart, bills of materials and provenance to a folder",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -33,7 +33,8 @@ func packRelease() *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&pack.version, "version", "", "version of the release")
 	flags.StringVar(&pack.checkout, "source", ".", "git checkout that the binaries are built from")
-	flags.StringToStringVar(&pack.binaries, "binaries", nil, "folder with the binaries for each architecture (amd64, arm64)")
+	flags.StringToStringVar(&pack.binaries, "binaries", nil, "folder with the binaries for each platform: linux-amd64, linux-arm64, and with kubectl-rouse alone windows-amd64 and others")
+	flags.StringVar(&pack.download, "download", "", "URL of the folder with the release, for krew; without it there is no manifest of krew")
 	flags.StringVar(&pack.helm, "helm", "helm", "program that packs the chart")
 	flags.BoolVar(&pack.allowChanges, "allow-changes", false, "accept a checkout with uncommitted changes, for tests; the provenance records them")
 	_ = command.MarkFlagRequired("version")

@@ -31,8 +31,16 @@ var (
 	Tools = []Program{{Name: "kubectl-rouse", Package: "cli", Alone: true}}
 	// Platforms are the platforms of every program.
 	Platforms = []Platform{
-		{Architecture: "amd64", Target: "x86_64-unknown-linux-gnu"},
-		{Architecture: "arm64", Target: "aarch64-unknown-linux-gnu"},
+		{OS: "linux", Architecture: "amd64", Target: "x86_64-unknown-linux-gnu"},
+		{OS: "linux", Architecture: "arm64", Target: "aarch64-unknown-linux-gnu"},
+	}
+	// Desktops are further platforms of tools. A release has those that it was given binaries of:
+	// Debian's compilers link for Windows on amd64 alone.
+	Desktops = []Platform{
+		{OS: "windows", Architecture: "amd64", Target: "x86_64-pc-windows-gnu"},
+		{OS: "windows", Architecture: "arm64", Target: "aarch64-pc-windows-gnullvm"},
+		{OS: "darwin", Architecture: "amd64", Target: "x86_64-apple-darwin"},
+		{OS: "darwin", Architecture: "arm64", Target: "aarch64-apple-darwin"},
 	}
 )
 
@@ -40,17 +48,36 @@ var (
 // last part.
 const ChartRepository = "rouse/charts/rouse"
 
-// Platform is Linux on one architecture.
+// Platform is an operating system on one architecture.
 type Platform struct {
-	// Architecture is the name in GOARCH and in images.
+	// OS is the name in GOOS, in images and in krew.
+	OS string
+	// Architecture is the name in GOARCH, in images and in krew.
 	Architecture string
 	// Target is Rust's name.
 	Target string
 }
 
-// Compiler is the C compiler for the platform: Debian's, if it is a cross compiler.
+// Name is the platform's name in files and arguments.
+func (p Platform) Name() string { return p.OS + "-" + p.Architecture }
+
+// Executable is the file of a program on the platform.
+func (p Platform) Executable(name string) string {
+	if p.OS == "windows" {
+		return name + ".exe"
+	}
+	return name
+}
+
+// Compiler is the C compiler for the platform: Debian's, if it is a cross compiler. Empty where the
+// binary is built elsewhere.
 func (p Platform) Compiler() string {
-	if p.Architecture == runtime.GOARCH {
+	switch {
+	case p.Target == "x86_64-pc-windows-gnu":
+		return "x86_64-w64-mingw32-gcc"
+	case p.OS != "linux":
+		return ""
+	case p.Architecture == runtime.GOARCH:
 		return "cc"
 	}
 	return strings.Replace(p.Target, "-unknown-", "-", 1) + "-gcc"

@@ -14,14 +14,17 @@ type Folder string
 // Repository is the OCI layout of an image or the chart, with its signatures and attestations.
 func (f Folder) Repository(name string) string { return f.path("oci", name) }
 
-// Tool is a program that a user downloads.
+// Tool is the archive of a program that a user downloads.
 func (f Folder) Tool(p Program, on Platform) string {
-	return f.path(p.Name + "-linux-" + on.Architecture)
+	return f.path(p.Name + "-" + on.Name() + ".tar.gz")
 }
+
+// Krew is the manifest by which krew installs the plugin.
+func (f Folder) Krew() string { return f.path("krew.yaml") }
 
 // SBOM is the bill of materials of a binary.
 func (f Folder) SBOM(p Program, on Platform) string {
-	return f.path("sbom", p.Name+"-linux-"+on.Architecture+".cdx.json")
+	return f.path("sbom", p.Name+"-"+on.Name()+".cdx.json")
 }
 
 // Provenance is the statement about how all files of the release were built.

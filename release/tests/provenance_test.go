@@ -25,9 +25,9 @@ func TestProvenanceNamesTheCommitAndEveryDigest(t *testing.T) {
 	for _, path := range repositories() {
 		want[path] = release.digest(t, path).Hex
 	}
-	files := []string{release.archive(t)}
+	files := []string{release.archive(t), release.Krew()}
 	for _, tool := range contents.Tools {
-		for _, platform := range contents.Platforms {
+		for _, platform := range platforms(tool) {
 			files = append(files, release.Tool(tool, platform))
 		}
 	}

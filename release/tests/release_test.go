@@ -4,6 +4,7 @@ package tests
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"os"
@@ -115,10 +116,8 @@ func (r release) image(t *testing.T, program contents.Program, platform contents
 // binary returns a program's file: from its image, if it has one.
 func (r release) binary(t *testing.T, program contents.Program, platform contents.Platform) string {
 	t.Helper()
-	for _, tool := range contents.Tools {
-		if tool == program {
-			return r.Tool(program, platform)
-		}
+	if slices.Contains(contents.Tools, program) {
+		return r.unpacked(t, program, platform)
 	}
 	layers, err := r.image(t, program, platform).Layers()
 	if err != nil || len(layers) != 1 {
@@ -131,6 +130,26 @@ func (r release) binary(t *testing.T, program contents.Program, platform content
 	defer reader.Close()
 	file := filepath.Join(t.TempDir(), program.Name)
 	if err := extract(reader, program.Name, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// unpacked returns a tool's file from its archive.
+func (r release) unpacked(t *testing.T, program contents.Program, platform contents.Platform) string {
+	t.Helper()
+	archive, err := os.Open(r.Tool(program, platform))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	reader, err := gzip.NewReader(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := platform.Executable(program.Name)
+	file := filepath.Join(t.TempDir(), name)
+	if err := extract(reader, name, file); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -155,6 +174,14 @@ func extract(layer io.Reader, member, to string) error {
 
 // programs are all of the release.
 func programs() []contents.Program { return slices.Concat(contents.Images, contents.Tools) }
+
+// platforms are those of a program in a release that `make release` builds.
+func platforms(program contents.Program) []contents.Platform {
+	if slices.Contains(contents.Tools, program) {
+		return append(slices.Clone(contents.Platforms), contents.Desktops[0])
+	}
+	return contents.Platforms
+}
 
 // registry starts a registry in memory and pushes the release to it by the release tool's command.
 func (r release) registry(t *testing.T) string {

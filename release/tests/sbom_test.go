@@ -28,8 +28,8 @@ func decode(t *testing.T, document []byte) *cdx.BOM {
 func TestBillOfMaterialsListsTheCratesOfTheBinary(t *testing.T) {
 	release := built(t)
 	for _, program := range programs() {
-		for _, platform := range contents.Platforms {
-			t.Run(program.Name+" on "+platform.Architecture, func(t *testing.T) {
+		for _, platform := range platforms(program) {
+			t.Run(program.Name+" on "+platform.Name(), func(t *testing.T) {
 				document, err := os.ReadFile(release.SBOM(program, platform))
 				if err != nil {
 					t.Fatal(err)
