@@ -599,6 +599,12 @@ plots: ## Draw the simulated runs in docs/images
 	cargo run --quiet --release --locked --package simulator -- plot docs/images/learned-target.svg \
 	  $(addprefix tests/simulator/scenarios/plot/,low.yaml high.yaml best.yaml)
 
+# The recording has medians. `make demo` prints one wake in the same form.
+.PHONY: moving-picture
+moving-picture: RECORDING ?= tests/docs/pictures/wake.txt
+moving-picture: ## Draw the moving picture of the README from RECORDING, which may be the output of `make demo`
+	awk -f tests/docs/pictures/moving.awk $(RECORDING) > docs/images/moving-wake.svg
+
 .PHONY: down
 down: $(CLUSTER) ## Remove all clusters that this repository started
 	@$(CLUSTER) down --all
