@@ -89,9 +89,11 @@ var effects = []effect{
 	{"networkPolicies.enabled", "false", "NetworkPolicy activator", "", "absent"},
 	{"monitoring.enabled", "true", "PrometheusRule rouse", "metadata.namespace", "rouse-system"},
 	{"monitoring.enabled", "true", "ConfigMap rouse-dashboard-fleet", "metadata.namespace", "rouse-system"},
-	// The last two need the first.
+	// The others need the first.
 	{"monitoring.sidecars", "false, enabled: true", "PodMonitor rouse-sidecars", "", "absent"},
 	{"monitoring.labels", "{release: prometheus}, enabled: true", "PodMonitor rouse", "metadata.labels.release", "prometheus"},
+	{"monitoring.runbook", "https://docs.example.com/monitoring.html, enabled: true", "PrometheusRule rouse", "spec.groups.0.rules.0.annotations.runbook_url",
+		"'https://docs.example.com/monitoring.html#rouseactivatorsabsent'"},
 	{"crds.keep", "true", "CustomResourceDefinition metrics.autoscaling.rouse.dev", "metadata.annotations", "{helm.sh/resource-policy: keep}"},
 }
 
@@ -259,6 +261,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"config: {enable-scale-to-zero: false}", "at '/config/enable-scale-to-zero'"},
 		{"networkPolicies: false", "at '/networkPolicies'"},
 		{"monitoring: {labels: {release: 1}}", "at '/monitoring/labels/release'"},
+		{"monitoring: {runbook: docs.example.com}", "at '/monitoring/runbook'"},
 		{"crds: {install: false}", "at '/crds'"},
 	}
 	for _, c := range cases {

@@ -137,3 +137,14 @@ func monitoringLabels(lines []string) []string {
 	return slices.Replace(slices.Clone(lines), index, index+1, "  labels:", "    "+partOf,
 		"    {{- with .Values.monitoring.labels }}", "    {{- toYaml . | nindent 4 }}", "    {{- end }}")
 }
+
+var runbook = regexp.MustCompile(`^        runbook: docs/reference/monitoring\.md(#[a-z]+)$`)
+
+// alerts has the URL of each alert's section, where a value has the one of the page.
+func alerts(lines []string) []string {
+	changed := monitoringLabels(lines)
+	for index, line := range changed {
+		changed[index] = runbook.ReplaceAllString(line, `        {{ include "rouse.runbook" . }}$1`)
+	}
+	return changed
+}

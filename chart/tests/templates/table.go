@@ -78,7 +78,7 @@ var manifests = []manifest{
 		conditions: map[string]string{"PodMonitor rouse-sidecars": ".Values.monitoring.sidecars"},
 		each:       monitoringLabels,
 	},
-	{path: "monitoring/alerts.yaml", condition: monitoring, each: monitoringLabels, foreignActions: true},
+	{path: "monitoring/alerts.yaml", condition: monitoring, each: alerts, foreignActions: true},
 	{path: "monitoring/dashboards/fleet.json", condition: monitoring, foreignActions: true},
 	{path: "monitoring/dashboards/workload.json", condition: monitoring, foreignActions: true},
 	{path: "monitoring/dashboards/parts.json", condition: monitoring, foreignActions: true},
