@@ -63,6 +63,17 @@ images: binaries $(CLUSTER) ## Build the images, as tarballs
 	  $(CLUSTER) image --output $(IMAGES)/$$name.tar --name rouse/$$name:v$(VERSION) $(BINARIES)/$$name || exit 1; \
 	done
 
+# What nodes have in their own store, they do not pull.
+INSTALL_LOADED = helm install rouse chart --namespace rouse-system --create-namespace --set image.registry=docker.io
+.PHONY: kind k3d
+kind k3d: export DATA_PATH := release
+kind: images ## Load the images into the kind cluster NAME (kind)
+	@for name in $(IMAGE_NAMES); do kind load image-archive $(IMAGES)/$$name.tar --name $(or $(NAME),kind) || exit 1; done
+	@echo '$(INSTALL_LOADED)'
+k3d: images ## Load the images into the k3d cluster NAME (k3s-default)
+	@k3d image import --cluster $(or $(NAME),k3s-default) $(IMAGE_NAMES:%=$(IMAGES)/%.tar)
+	@echo '$(INSTALL_LOADED)'
+
 # Static, so that an image needs nothing but the binary. --target keeps the flag away from build scripts and macros.
 # For a release the queue-proxy is built alone, because features of shared dependencies unify across the packages of one build. Two
 # profiles have two folders, so that cargo builds them side by side: linking the data path takes one core.

@@ -1,7 +1,7 @@
 {{- /* The reference of an image. Takes a dict: root, and image, the values of one image. */}}
 {{- define "rouse.image" -}}
-{{- with .root.Values.image.registry }}{{ . }}/{{ end -}}
-{{- .image.repository -}}
+{{- required "image.registry is empty: name the registry that has Rouse's images, as in --set image.registry=registry.example.com" .root.Values.image.registry -}}
+/{{ .image.repository -}}
 {{- if .image.digest -}}
 @{{ .image.digest }}
 {{- else -}}

@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+const setRegistry = "--set=image.registry=" + registry
+
 // helm runs the program that `make helm` builds. Other tests call its packages, which need no program.
 func helm(t *testing.T, arguments ...string) string {
 	t.Helper()
@@ -25,18 +27,18 @@ func helm(t *testing.T, arguments ...string) string {
 }
 
 func TestHelmLint(t *testing.T) {
-	helm(t, "lint", "--strict", chartFolder)
-	helm(t, "lint", "--strict", chartFolder, "--kube-version", "1.33.0", "--set", "metricsApi=custom")
+	helm(t, "lint", "--strict", chartFolder, setRegistry)
+	helm(t, "lint", "--strict", chartFolder, setRegistry, "--kube-version", "1.33.0", "--set", "metricsApi=custom")
 }
 
 func TestHelmTemplateEqualsKustomize(t *testing.T) {
-	output := helm(t, "template", "rouse", chartFolder, "--kube-version", "1.37.0")
-	assertEqual(t, parse(t, output), kustomize(t, nil))
-	output = helm(t, "template", "rouse", chartFolder, "--kube-version", "1.35.0")
-	assertEqual(t, parse(t, output), kustomize(t, []string{"sidecar-webhook"}))
-	output = helm(t, "template", "rouse", chartFolder, "--kube-version", "1.35.0",
+	output := helm(t, "template", "rouse", chartFolder, setRegistry, "--kube-version", "1.37.0")
+	assertEqual(t, parse(t, withoutRegistry(output)), kustomize(t, nil))
+	output = helm(t, "template", "rouse", chartFolder, setRegistry, "--kube-version", "1.35.0")
+	assertEqual(t, parse(t, withoutRegistry(output)), kustomize(t, []string{"sidecar-webhook"}))
+	output = helm(t, "template", "rouse", chartFolder, setRegistry, "--kube-version", "1.35.0",
 		"--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
-	assertEqual(t, parse(t, output), kustomize(t, nil))
+	assertEqual(t, parse(t, withoutRegistry(output)), kustomize(t, nil))
 }
 
 // The chart takes the values that the pages give, and renders them.

@@ -15,6 +15,8 @@ import (
 const (
 	chartFolder = ".."
 	deploy      = "../../deploy"
+	// registry is the one of each installation that sets no other. The chart requires one, and deploy/ has none.
+	registry = "registry.example.com"
 )
 
 // release is what one `helm install` renders.
@@ -47,7 +49,11 @@ func (r release) render(t *testing.T) (objects, string) {
 			manifests = append(manifests, text)
 		}
 	}
-	return parse(t, strings.Join(manifests, "\n---\n")), files["rouse/templates/NOTES.txt"]
+	return parse(t, withoutRegistry(strings.Join(manifests, "\n---\n"))), files["rouse/templates/NOTES.txt"]
+}
+
+func withoutRegistry(manifests string) string {
+	return strings.ReplaceAll(manifests, registry+"/", "")
 }
 
 // objects are those of an installation, without what exists for `helm uninstall` alone.
@@ -90,6 +96,7 @@ func (r release) files(t *testing.T) (map[string]string, error) {
 	if err := yaml.Unmarshal([]byte(r.values), &values); err != nil {
 		t.Fatal(err)
 	}
+	values = util.CoalesceTables(values, map[string]any{"image": map[string]any{"registry": registry}})
 	options := common.ReleaseOptions{Name: "rouse", Namespace: r.namespace, IsInstall: true}
 	top, err := util.ToRenderValues(chart, values, options, r.cluster.capabilities(t))
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 
 // What Helm creates before it deletes a release is what `kubectl apply -k deploy/components/uninstall` creates.
 func TestHooksEqualTheKustomizationOfTheUninstall(t *testing.T) {
-	image := "{name: rouse/zero-scaler, newName: registry.example.com/rouse/zero-scaler, newTag: v9}"
+	image := `{name: rouse/zero-scaler, newName: "localhost:5000/rouse/zero-scaler", newTag: v9}`
 	want := kustomizeFolder(t, deploy+"/components/uninstall", nil, "images:", "- "+image)
-	got := install("image: {registry: registry.example.com, tag: v9}").hooks(t)
+	got := install(`image: {registry: "localhost:5000", tag: v9}`).hooks(t)
 	for _, object := range got {
 		delete(object["metadata"].(map[string]any), "annotations")
 	}

@@ -237,6 +237,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{`sidecar: {image: {tag: 'v1"'}}`, "at '/sidecar/image/tag'"},
 		{"image: {registry: registry.example.com/}", "at '/image/registry'"},
 		{"image: {registry: https://registry.example.com}", "at '/image/registry'"},
+		{`image: {registry: ""}`, "image.registry is empty"},
 		{"image: {pullSecrets: [{name: one}]}", "at '/image/pullSecrets/0'"},
 		{"image: {digest: " + digest + "}", "at '/image'"},
 		{"activator: {image: {digest: sha256:12}}", "at '/activator/image/digest'"},

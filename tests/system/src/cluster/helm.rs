@@ -11,6 +11,9 @@ use crate::cluster::installation::NAMESPACE;
 /// Name of the release.
 const RELEASE: &str = "rouse";
 
+/// The registry that containerd gives the images that were loaded from files.
+const REGISTRY: &str = "image.registry=docker.io";
+
 /// The program, and a chart.
 #[derive(Clone, Debug)]
 pub struct Helm {
@@ -80,7 +83,7 @@ impl Helm {
         let mut helm = Command::new(&self.program);
         helm.args([command, RELEASE, "--namespace", NAMESPACE]).args(arguments);
         if !matches!(command, "uninstall" | "rollback") {
-            helm.arg(&self.chart);
+            helm.args(["--set", REGISTRY]).arg(&self.chart);
         }
         let output = helm.output().await.context("run helm")?;
         let printed =
