@@ -71,8 +71,8 @@ struct Server {
     head_timeout: Duration,
 }
 
-/// The open connections of a listener.
-#[derive(Debug)]
+/// The open connections of a listener. Clones share them.
+#[derive(Clone, Debug)]
 struct Connections {
     server: Arc<Server>,
     drain_timeout: Duration,
@@ -112,51 +112,82 @@ pub async fn serve(
 pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler, G: ConnectionGuard>(
     workers: &Workers<T>,
     listener: TcpListener,
-    admit: impl Fn(&ConnectionAddresses) -> Option<G> + Send,
+    admit: impl Fn(&ConnectionAddresses) -> Option<G> + Send + 'static,
     service: impl Fn(Arc<T>, &G) -> S + Clone + Send + 'static,
     options: ServerOptions,
     stop: CancellationToken,
 ) {
-    let (acceptor, connections) =
-        (Acceptor::new(listener, options.max_connections), Connections::new(options));
-    let mut until_stop = UntilStop::new(stop, || connections.stop());
-    while let Some(accepted) = until_stop.next(acceptor.accept()).await {
-        let Some(guard) = admit(&accepted.connection) else { continue };
-        let (open, service) = (connections.open(), service.clone());
+    let connections = Connections::new(options);
+    let (opened, stopped) = (connections.clone(), connections.clone());
+    let dispatch = move |workers: &Workers<T>, accepted, guard| {
+        let (open, service) = (opened.open(), service.clone());
         workers.dispatch(accepted, move |state, accepted| {
             let handler = service(state, &guard);
             open.serve(accepted, handler, guard)
         });
-    }
-    drop(acceptor);
+    };
+    let until_stop = UntilStop::new(stop, move || stopped.stop());
+    accept_on_worker(workers, listener, options.max_connections, until_stop, admit, dispatch).await;
     connections.end().await;
 }
 
 /// Passes every connection on `listener` to `handle` on one of `workers`, whatever its protocol,
 /// until `stop`. Then waits for running ones, at most `options.drain_timeout`. `admit` returns what
 /// a new connection holds until its end; without it, the connection is closed.
-pub async fn handle_on_workers<T: Send + Sync + 'static, F: Future<Output = ()> + Send, G: Send + 'static>(
+pub async fn handle_on_workers<
+    T: Send + Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+    G: Send + 'static,
+>(
     workers: &Workers<T>,
     listener: TcpListener,
-    admit: impl Fn(&ConnectionAddresses) -> Option<G> + Send,
+    admit: impl Fn(&ConnectionAddresses) -> Option<G> + Send + 'static,
     handle: impl Fn(Arc<T>, AcceptedConnection) -> F + Clone + Send + 'static,
     options: ServerOptions,
     stop: CancellationToken,
 ) {
-    let (acceptor, running) = (Acceptor::new(listener, options.max_connections), TaskTracker::new());
-    let mut until_stop = UntilStop::new(stop, || ());
-    while let Some(accepted) = until_stop.next(acceptor.accept()).await {
-        let Some(guard) = admit(&accepted.connection) else { continue };
-        let (handle, running_token) = (handle.clone(), running.token());
+    let running = TaskTracker::new();
+    let tracker = running.clone();
+    let dispatch = move |workers: &Workers<T>, accepted, guard| {
+        let (handle, running) = (handle.clone(), tracker.token());
         workers.dispatch(accepted, move |state, accepted| async move {
             handle(state, accepted).await;
-            drop((guard, running_token));
+            drop((guard, running));
         });
-    }
-    drop(acceptor);
+    };
+    let until_stop = UntilStop::new(stop, || ());
+    accept_on_worker(workers, listener, options.max_connections, until_stop, admit, dispatch).await;
     running.close();
     if tokio::time::timeout(options.drain_timeout, running.wait()).await.is_err() {
         tracing::warn!(after = ?options.drain_timeout, "drain timeout, connections closed");
+    }
+}
+
+/// Accepts connections on one of `workers` until the stop, and calls `dispatch` with those that
+/// `admit` returns a guard for. Then closes the port.
+async fn accept_on_worker<T: Send + Sync + 'static, G>(
+    workers: &Workers<T>,
+    listener: TcpListener,
+    max_connections: usize,
+    mut until_stop: UntilStop<impl FnOnce() + Send + 'static>,
+    admit: impl Fn(&ConnectionAddresses) -> Option<G> + Send + 'static,
+    dispatch: impl Fn(&Workers<T>, AcceptedConnection, G) + Send + 'static,
+) {
+    let accepted = async {
+        let (listener, to) = (listener.into_std()?, workers.clone());
+        let accept = async move {
+            let acceptor = Acceptor::new(TcpListener::from_std(listener)?, max_connections);
+            while let Some(accepted) = until_stop.next(acceptor.accept()).await {
+                if let Some(guard) = admit(&accepted.connection) {
+                    dispatch(&to, accepted, guard);
+                }
+            }
+            Ok(())
+        };
+        workers.run(accept).await
+    };
+    if let Err(error) = accepted.await {
+        tracing::error!(%error, "listener failed, port closed");
     }
 }
 

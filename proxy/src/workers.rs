@@ -1,13 +1,16 @@
 //! Worker threads that handle the traffic, each with a tokio runtime of its own.
 //!
 //! ```text
-//!  runtime of the process: accept ─┬─ in turn ─► worker: client ─► handler ─► connections to pods
-//!  (admin, watches, drain …)       └───────────► worker
+//!  worker: accept ─┬─ in turn ─► client ─► handler ─► connections to pods
+//!                  └───────────► another worker: client ─► handler ─► …
 //! ```
 //!
 //! A request never leaves its thread: no queue, lock or wake-up between threads on its way. So each
 //! worker has state of its own, mainly connections to the other side. Connections are dispatched
-//! round-robin: they live long, and the kernel would not spread a few of them evenly.
+//! round-robin: they live long, and the kernel would not spread a few of them evenly, neither with
+//! a listener for each worker nor with one that all of them poll. An activator has thousands of
+//! listeners, each of them on one worker: the part of its connections that stays there needs no
+//! wake-up of another thread, and a short connection costs mostly that.
 //!
 //! The proxies drain their requests themselves; dropping the last clone of [`Workers`] aborts what
 //! still runs, and waits until that is done: the end of the process would close connections as if
@@ -23,6 +26,7 @@ use std::thread::{self, JoinHandle};
 use component_base::threads::start_thread;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::listener::AcceptedConnection;
 
@@ -37,6 +41,8 @@ pub struct Workers<T>(Arc<Shared<T>>);
 struct Shared<T> {
     workers: Vec<Worker<T>>,
     dispatched: AtomicUsize,
+    /// Tasks that [`Workers::run`] began.
+    begun: AtomicUsize,
     end: CancellationToken,
 }
 
@@ -68,7 +74,29 @@ impl<T: Send + Sync + 'static> Workers<T> {
             Ok(Worker { runtime, thread, state: Arc::new(state) })
         };
         let workers = states.into_iter().map(start).collect::<io::Result<_>>()?;
-        Ok(Self(Arc::new(Shared { workers, dispatched: AtomicUsize::new(0), end })))
+        Ok(Self(Arc::new(Shared {
+            workers,
+            dispatched: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
+            end,
+        })))
+    }
+
+    /// Runs `task` on the next worker until it completes, or this future is dropped.
+    ///
+    /// # Errors
+    /// Those of the task; also when the worker has ended.
+    pub(crate) async fn run(
+        &self,
+        task: impl Future<Output = io::Result<()>> + Send + 'static,
+    ) -> io::Result<()> {
+        let next = self.next(&self.0.begun).ok_or(io::ErrorKind::NotFound)?;
+        AbortOnDropHandle::new(next.runtime.spawn(task)).await?
+    }
+
+    fn next(&self, turns: &AtomicUsize) -> Option<&Worker<T>> {
+        let turn = turns.fetch_add(1, Ordering::Relaxed).checked_rem(self.0.workers.len());
+        self.0.workers.get(turn?)
     }
 
     /// Runs `handle` with the connection and the worker's state on the next worker.
@@ -77,12 +105,14 @@ impl<T: Send + Sync + 'static> Workers<T> {
         accepted: AcceptedConnection,
         handle: impl FnOnce(Arc<T>, AcceptedConnection) -> F + Send + 'static,
     ) where
-        F: Future<Output = ()> + Send,
+        F: Future<Output = ()> + Send + 'static,
     {
-        let Shared { workers, dispatched, .. } = &*self.0;
-        let turn = dispatched.fetch_add(1, Ordering::Relaxed).checked_rem(workers.len());
-        let Some(Worker { runtime, state, .. }) = turn.and_then(|turn| workers.get(turn)) else { return };
+        let Some(Worker { runtime, thread, state }) = self.next(&self.0.dispatched) else { return };
         let state = state.clone();
+        if thread.thread().id() == thread::current().id() {
+            drop(runtime.spawn(handle(state, accepted)));
+            return;
+        }
         match accepted.detach() {
             Ok(detached) => drop(runtime.spawn(async move {
                 match detached.attach() {

@@ -310,7 +310,7 @@ async fn serve_http(
     options: ServerOptions,
     stop: CancellationToken,
 ) {
-    let admit = |addresses: &ConnectionAddresses| ClientConnection::admit(&memory, addresses);
+    let admit = move |addresses: &ConnectionAddresses| ClientConnection::admit(&memory, addresses);
     let service = |handler: Arc<Handler>, connection: &ClientConnection| {
         let requests = Arc::new(connection.requests(handler));
         move |request: Request<IncomingBody>, addresses: &Arc<ConnectionAddresses>| {

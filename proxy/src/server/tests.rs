@@ -127,3 +127,55 @@ async fn drain_ends_connections_without_request() {
     assert_eq!(timeout(DEADLINE, client.read_to_end(&mut answer)).await.unwrap().unwrap(), 0);
     server.await.unwrap();
 }
+
+/// Serves on two workers. Each connection reports the number of its worker.
+fn serve_on_two(
+    listener: TcpListener,
+    stop: CancellationToken,
+) -> (tokio::task::JoinHandle<()>, mpsc::UnboundedReceiver<usize>) {
+    let (began, on) = mpsc::unbounded_channel();
+    let service = move |worker: Arc<usize>, (): &()| {
+        began.send(*worker).unwrap();
+        handler()
+    };
+    let server = async move {
+        let workers = Workers::start([0, 1]).unwrap();
+        let admit = |_: &ConnectionAddresses| Some(());
+        serve_on_workers(&workers, listener, admit, service, ServerOptions::default(), stop).await;
+        // The drop waits for the threads.
+        tokio::task::spawn_blocking(move || drop(workers)).await.unwrap();
+    };
+    (tokio::spawn(server), on)
+}
+
+#[tokio::test]
+async fn workers_serve_connections_in_turn() {
+    let (listener, first) = waiting_client().await;
+    let (address, mut clients) = (listener.local_addr().unwrap(), vec![first]);
+    let (_server, mut on) = serve_on_two(listener, CancellationToken::new());
+    let mut workers = Vec::new();
+    for _ in 0..4 {
+        workers.push(timeout(DEADLINE, on.recv()).await.unwrap().unwrap());
+        clients.push(TcpStream::connect(address).await.unwrap());
+    }
+    assert_eq!(workers, [0, 1, 0, 1]);
+}
+
+#[tokio::test]
+async fn workers_serve_clients_that_wait_to_be_accepted_at_the_stop() {
+    let (listener, first) = waiting_client().await;
+    let mut clients = vec![first];
+    for _ in 0..5 {
+        clients.push(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
+    }
+    for client in &mut clients {
+        client.write_all(REQUEST).await.unwrap();
+    }
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let (server, _on) = serve_on_two(listener, stop);
+    for client in clients {
+        expect_served(client).await;
+    }
+    timeout(DEADLINE, server).await.unwrap().unwrap();
+}

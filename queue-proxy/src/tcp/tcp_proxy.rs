@@ -125,7 +125,7 @@ impl TcpProxy {
     pub(crate) async fn serve(self, workers: Workers<()>, listener: TcpListener, options: ServerOptions) {
         let stop = self.0.stop.clone();
         let memory = self.0.memory.clone();
-        let admit = |addresses: &ConnectionAddresses| {
+        let admit = move |addresses: &ConnectionAddresses| {
             memory.of_client(addresses.peer_ip()).take_connection(CONNECTION_BYTES)
         };
         let handle = move |_: Arc<()>, accepted| self.clone().handle(accepted);
