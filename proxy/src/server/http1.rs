@@ -4,6 +4,7 @@
 //! not read it. hyper reads up to 64 KiB at a time, so that can be 256 KiB.
 
 mod exchange;
+mod keep_alive;
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -20,6 +21,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use self::exchange::Exchange;
+use self::keep_alive::KeepAlive;
 use super::connection_guard::ConnectionGuard;
 use super::graceful::GracefulConnection;
 use super::head_timer::HeadTimer;
@@ -37,6 +39,7 @@ const PART: usize = 16 << 10;
 pub(super) struct Http1Server {
     builder: http1::Builder,
     head_timeout: Duration,
+    keep_alive: KeepAlive,
 }
 
 // === impl Http1Server ===
@@ -50,7 +53,7 @@ impl Http1Server {
             .writev(false)
             .header_read_timeout(idle_timeout)
             .max_buf_size(max_header_bytes.max(8192));
-        Self { builder, head_timeout }
+        Self { builder, head_timeout, keep_alive: KeepAlive::new(idle_timeout) }
     }
 
     /// Serves one connection to its end. After `stop` it drains, and holds the output of `stop` to
@@ -77,8 +80,9 @@ impl Http1Server {
             service_fn(move |request: Request<Incoming>| {
                 let version = request.version();
                 signals.begin_request(version < Version::HTTP_11);
+                let keep_alive = self.keep_alive.of_request(&request);
                 let request = request.map(|body| IncomingBody::http1(body, &signals));
-                Exchange::new(handler.handle(request, addresses), version, &signals)
+                Exchange::new(handler.handle(request, addresses), version, keep_alive, &signals)
             })
         };
         let stop = async {

@@ -10,6 +10,7 @@ use http::{Response, Version};
 use http_body_util::{Either, Full};
 use pin_project_lite::pin_project;
 
+use super::keep_alive::KeepAlive;
 use crate::client_stream::ClientSignals;
 use crate::server::close_connection;
 
@@ -19,6 +20,7 @@ pin_project! {
         #[pin]
         handled: F,
         version: Version,
+        keep_alive: KeepAlive,
         signals: ClientSignals,
     }
 }
@@ -26,8 +28,8 @@ pin_project! {
 // === impl Exchange ===
 
 impl<F> Exchange<F> {
-    pub(super) fn new(handled: F, version: Version, signals: &ClientSignals) -> Self {
-        Self { handled, version, signals: signals.clone() }
+    pub(super) fn new(handled: F, version: Version, keep_alive: KeepAlive, signals: &ClientSignals) -> Self {
+        Self { handled, version, keep_alive, signals: signals.clone() }
     }
 }
 
@@ -48,6 +50,8 @@ where
         this.signals.begin_response();
         if this.signals.closes_after_response() {
             close_connection(&mut response, *this.version);
+        } else {
+            this.keep_alive.add(&mut response);
         }
         Poll::Ready(Ok(response))
     }

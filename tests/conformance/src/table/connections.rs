@@ -56,7 +56,7 @@ fn ends() -> Vec<Case> {
         case("close is found among other options", "RFC 9112, 9.6")
             .sends("GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Close\r\n\r\n")
             .app_receives("GET / HTTP/1.1\nhost: a")
-            .gets(ok().with("connection: close"))
+            .gets(ok().with("connection: close").without("keep-alive: "))
             .then_closes(),
         case("bytes after a close are not served", "RFC 9112, 9.6")
             .sends(
@@ -68,7 +68,12 @@ fn ends() -> Vec<Case> {
             .sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             .app_responds("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok")
             .app_receives("GET / HTTP/1.1\nhost: a")
-            .gets(ok().without("connection: ")),
+            .gets(ok().without("connection: ").without("keep-alive: ")),
+        case("a client that sends Connection: keep-alive reads the idle time", "Node, Apache HttpClient")
+            .sends("GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
+            .app_responds("HTTP/1.1 200 OK\r\nkeep-alive: timeout=5\r\ncontent-length: 2\r\n\r\nok")
+            .app_receives("GET / HTTP/1.1\nhost: a")
+            .gets(ok().with("connection: keep-alive").with("keep-alive: timeout=620")),
         case("a connection without bytes is ignored", "health checks of load balancers")
             .step(ClientStep::ClosesWrite)
             .then_closes(),
