@@ -90,3 +90,33 @@ async fn keep_alive(pings: Option<PingPong>, interval: Duration) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(620);
+    const PING: Duration = Duration::from_secs(30);
+    const PREFACE_AND_SETTINGS: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+    #[tokio::test(start_paused = true)]
+    async fn client_that_does_not_reply_to_ping_is_lost_after_two_intervals() {
+        let (mut client, server) = duplex(1024);
+        client.write_all(PREFACE_AND_SETTINGS).await.unwrap();
+        let mut frames = h2::server::handshake(server).await.unwrap();
+        let pings = frames.ping_pong();
+        let silent = tokio::spawn(async move { client.read_to_end(&mut Vec::new()).await });
+        let began = Instant::now();
+        let mut lifetime = Box::pin(Lifetime::new(pending::<()>(), pending(), IDLE, pings, PING));
+        let event = tokio::select! {
+            event = std::future::poll_fn(|cx| lifetime.as_mut().poll_event(cx)) => event,
+            ended = frames.accept() => panic!("the connection ended: {ended:?}"),
+        };
+        assert_eq!((event, began.elapsed()), (LifetimeEvent::Lost, 2 * PING));
+        assert!(!silent.is_finished());
+    }
+}

@@ -483,11 +483,9 @@ fn floods() -> Vec<Http2Case> {
     let fields: Vec<(&str, &str)> = (0..5).map(|_| ("x", large.as_str())).collect();
     vec![
         case("a client that does not reply to PING is disconnected", "half-open connections")
+            // Without a request, which on a busy machine is slower than the timeout.
             .step(Http2Step::StopsPingReplies)
-            .sends([get(1, "/")])
-            .app_receives("GET / HTTP/2\n:authority: a")
-            .gets(1, ok())
-            .with_short_header_timeout()
+            .with_short_head()
             .then_closes(),
         case("a client without requests that replies to PING is disconnected", "RFC 9113, 9.1")
             .sends([get(1, "/")])
