@@ -90,7 +90,20 @@ fn responses() -> Vec<Http2Case> {
                 .step(Http2Step::IsCut(1))
         })
     });
-    rows.collect()
+    let second_heads = [
+        ("a response with an interim one within its body is cut", "103"),
+        ("a response with a second head within its body is cut", "200"),
+    ];
+    let second_heads = second_heads.map(|(name, status)| {
+        let first = [headers(1, &[(":status", "200")]), data(1, "hel")];
+        let second = [headers(1, &[(":status", status)]), data(1, "lo").ending()];
+        case(name, "RFC 9113, 8.1")
+            .sends([get(1, "/")])
+            .app([Reads, Sends([first, second].concat())])
+            .app_receives("GET / HTTP/2\n:authority: a")
+            .step(Http2Step::IsCut(1))
+    });
+    rows.chain(second_heads).collect()
 }
 
 /// A server that needs no more of the request resets the stream after a complete response.
