@@ -13,6 +13,7 @@
 pub mod annotations;
 pub mod deployment_conditions;
 pub mod hpa;
+pub mod inference_pool;
 pub mod pod_start;
 pub mod pod_status;
 mod problem;

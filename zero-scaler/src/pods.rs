@@ -1,6 +1,7 @@
 //! Pods of a workload: which get requests, their endpoints, and why they do not start.
 
 pub mod endpoints;
+mod inference_pools;
 mod next_pod;
 mod node_acknowledgements;
 pub(crate) mod pod_selection;

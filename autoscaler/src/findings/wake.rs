@@ -22,9 +22,10 @@ use crate::contract::quantity::parse_milli;
 use crate::scaling::pod_start::StartingPod;
 use crate::settings::SidecarMode;
 
-/// The reasons of [`blocking_condition`].
-pub const BLOCKING_REASONS: [Reason; 5] = [
+/// The reasons of [`blocking_condition`] and of [`bypassed`](super::inference_pool::bypassed).
+pub const BLOCKING_REASONS: [Reason; 6] = [
     Reason::VolumesDeleted,
+    Reason::InferencePoolBypass,
     Reason::WriteRefused,
     Reason::RolloutIncomplete,
     Reason::NewestPodNotReady,

@@ -3,7 +3,8 @@
 //! Input: the PodAutoscaler reconciler, before a workload goes inactive and before it writes 0.
 //! Output: the problem of `autoscaler::findings::wake`, if there is one. Its facts are the pods of
 //! the target, and a server-side dry run of the next pod: quotas, LimitRanges, Pod Security and
-//! admission policies answer as they would after zero. The next pod is a copy of the newest ready
+//! admission policies answer as they would after zero. A pod of an InferencePool gets requests that no
+//! activator sees, so its workload is blocked as well. The next pod is a copy of the newest ready
 //! one. Where pods do not follow a change of the template and no status counts them, it is of the
 //! template, and the answer shows whether the newest ready pod still is.
 //!
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use autoscaler::Key;
 use autoscaler::api::ScaleTargetRef;
 use autoscaler::findings::Problem;
+use autoscaler::findings::inference_pool::bypassed;
 use autoscaler::findings::reasons::Reason;
 use autoscaler::findings::wake::{WakeEvidence, blocking_condition, is_of_template, newest_ready_pod};
 use component_base::kubernetes::Decoded;
@@ -25,6 +27,7 @@ use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 
 use crate::clock::now;
+use crate::pods::inference_pools::inference_pools;
 use crate::pods::next_pod::{dry_run, template};
 
 /// How long a problem holds before the next check; doubled each time.
@@ -118,6 +121,15 @@ impl WakeChecks {
         };
         let evidence = WakeEvidence { pods: &pods, ..evidence };
         if let Some(problem) = blocking_condition(&evidence) {
+            return Some(problem);
+        }
+        let pools = match inference_pools(&self.client, namespace).await {
+            Ok(pools) => pools,
+            Err(error) => {
+                return Some(Problem::with_usual_fix(Reason::InferencePoolBypass, error.to_string()));
+            }
+        };
+        if let Some(problem) = bypassed(&pools, &pods) {
             return Some(problem);
         }
         let newest = newest_ready_pod(&pods)?;

@@ -74,6 +74,11 @@ reasons! {
         "The StatefulSet deletes the volumes of its pods when it is scaled down.",
         "set persistentVolumeClaimRetentionPolicy.whenScaled to Retain, or, if the data may be lost, annotate \
          the HPA or PodAutoscaler with autoscaling.rouse.dev/delete-volumes-at-zero: \"true\"";
+    InferencePoolBypass: "PodAutoscaler/Degraded, event on PodAutoscaler, InferencePool",
+        "An InferencePool selects the pods, so requests reach them past the Service: at zero they would fail, \
+         and those to another port than the sidecar's are not counted.",
+        "name the Service in the route in place of the InferencePool, or annotate the HPA or PodAutoscaler with \
+         autoscaling.rouse.dev/scale-to-zero: \"false\"";
     RolloutIncomplete: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "Not all pods have the newest template, so pods that serve would not come back from zero.",
         "complete the rollout, or undo it (kubectl --namespace NAMESPACE rollout undo TARGET)";

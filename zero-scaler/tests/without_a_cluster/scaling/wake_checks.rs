@@ -80,6 +80,24 @@ async fn problem_that_ends_while_there_are_requests_leaves_the_reconciler_idle()
     scenario.until("no problem", serves).await;
 }
 
+/// Requests of a pool reach the pods past the activators: at zero they would be lost.
+#[tokio::test(start_paused = true)]
+async fn inference_pool_of_the_pods_keeps_the_last_one() {
+    for (group, selector) in [
+        ("inference.networking.k8s.io/v1", json!({"matchLabels": {"app": "web"}})),
+        ("inference.networking.x-k8s.io/v1alpha2", json!({"app": "web"})),
+    ] {
+        let mut scenario = serving().await;
+        let pool = |selector: &Value| json!({"metadata": {"name": "llm"}, "spec": {"selector": selector}});
+        let path = |name: &str| format!("/apis/{group}/namespaces/shop/inferencepools/{name}");
+        scenario.cluster.api.put(&path("other"), pool(&json!({"app": "other"})));
+        scenario.cluster.api.put(&path("llm"), pool(&selector));
+        until_blocked(&mut scenario, "InferencePoolBypass", "selects the pods, and its requests").await;
+        scenario.cluster.api.remove(&path("llm"));
+        scenario.until_at_zero().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn full_quota_does_not_keep_the_pods_that_fill_it() {
     let mut scenario = serving().await;
