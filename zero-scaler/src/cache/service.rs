@@ -16,6 +16,15 @@ const LOCAL: &str = "Local";
 /// has precedence.
 const TOPOLOGY_ANNOTATIONS: [&str; 2] =
     ["service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"];
+/// Annotations by which a load balancer sends requests to the addresses of pods, with the value
+/// that does so; any, for the groups that Google's controller made. (Its annotation
+/// `cloud.google.com/neg` is on Services without a load balancer too.)
+const POD_TARGETS: [(&str, Option<&str>); 4] = [
+    ("alb.ingress.kubernetes.io/target-type", Some("ip")),
+    ("service.beta.kubernetes.io/aws-load-balancer-nlb-target-type", Some("ip")),
+    ("service.beta.kubernetes.io/aws-load-balancer-type", Some("nlb-ip")),
+    ("cloud.google.com/neg-status", None),
+];
 
 /// The cluster IPs, one for each family.
 pub(crate) fn cluster_ips(service: &Service) -> Vec<IpAddr> {
@@ -31,7 +40,7 @@ pub(crate) fn has_local_internal_policy(service: &Service) -> bool {
 
 /// Whether clients outside of the cluster reach only endpoints on the node to which they are
 /// routed. Load balancers leave out nodes without one.
-pub(crate) fn has_local_external_policy(service: &Service) -> bool {
+fn has_local_external_policy(service: &Service) -> bool {
     service.spec.as_ref().is_some_and(|spec| spec.external_traffic_policy.as_deref() == Some(LOCAL))
 }
 
@@ -40,6 +49,22 @@ pub(crate) fn topology_annotations(service: &Service) -> BTreeMap<String, String
     let annotations = service.metadata.annotations.iter().flatten();
     let of_topology = annotations.filter(|(name, _)| TOPOLOGY_ANNOTATIONS.contains(&name.as_str()));
     of_topology.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Whether the endpoints should not change with the mode: a load balancer uses a node until its
+/// next health check there, also after the last endpoint has left the node, and takes minutes to
+/// send to new pods.
+pub(crate) fn keeps_endpoints(service: &Service) -> bool {
+    has_local_external_policy(service) || has_pod_targets(service)
+}
+
+/// Whether a load balancer takes only endpoints that name their pod.
+pub(crate) fn has_pod_targets(service: &Service) -> bool {
+    service.metadata.annotations.iter().flatten().any(|(name, value)| is_of_pod_targets(name, value))
+}
+
+fn is_of_pod_targets(name: &str, value: &str) -> bool {
+    POD_TARGETS.iter().any(|(of, needed)| *of == name && needed.is_none_or(|needed| needed == value))
 }
 
 /// Whether Kubernetes divides the endpoints among the zones.
@@ -56,7 +81,10 @@ pub(crate) fn trimmed(service: &Service) -> Service {
     let meta = &service.metadata;
     let labels = meta.labels.iter().flatten().filter(|(name, _)| *name == WORKLOAD_LABEL);
     let labels: BTreeMap<_, _> = labels.map(|(name, value)| (name.clone(), value.clone())).collect();
-    let annotations = topology_annotations(service);
+    let mut annotations = topology_annotations(service);
+    let all = meta.annotations.iter().flatten();
+    let of_targets = all.filter(|(name, value)| is_of_pod_targets(name, value));
+    annotations.extend(of_targets.map(|(name, value)| (name.clone(), value.clone())));
     let metadata = ObjectMeta {
         name: meta.name.clone(),
         namespace: meta.namespace.clone(),

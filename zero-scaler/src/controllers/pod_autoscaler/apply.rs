@@ -274,8 +274,8 @@ fn route_cause(observed: &ObservedWorkload, plan: &Plan, mode: SksMode) -> Strin
             "the workload has no requests".to_owned()
         }
         (SksMode::Proxy, _) if !observed.sidecar_mode.is_required() => "the pods have no sidecar".to_owned(),
-        (SksMode::Proxy, _) if observed.keeps_nodes() => {
-            "externalTrafficPolicy: Local needs endpoints that stay on their nodes".to_owned()
+        (SksMode::Proxy, _) if observed.keeps_endpoints() => {
+            "a load balancer in front of the Service needs endpoints that stay".to_owned()
         }
         (SksMode::Serve, _) if plan.mode == SksMode::Proxy => {
             "no activator can be put in the path".to_owned()

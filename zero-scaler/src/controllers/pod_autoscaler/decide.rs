@@ -247,7 +247,7 @@ fn plan(observed: &ObservedWorkload, position: SequencePosition, activation: Act
 
 /// All activators, where the nodes with endpoints have to stay the same, whatever the pods carry.
 fn number_of_activators(observed: &ObservedWorkload) -> u32 {
-    if observed.keeps_nodes() {
+    if observed.keeps_endpoints() {
         return u32::MAX;
     }
     sks_mode::number_of_activators(observed.ready, pod_capacity(observed), &observed.settings)
@@ -255,7 +255,7 @@ fn number_of_activators(observed: &ObservedWorkload) -> u32 {
 
 /// Pods without sidecar need activators, which limit and count, in the path of each request.
 fn mode(observed: &ObservedWorkload, wanted: Option<u32>, excess: Option<i32>) -> SksMode {
-    if !observed.sidecar_mode.is_required() || observed.keeps_nodes() {
+    if !observed.sidecar_mode.is_required() || observed.keeps_endpoints() {
         return SksMode::Proxy;
     }
     sks_mode::wanted(wanted, excess, observed.ready, mode_before(observed))

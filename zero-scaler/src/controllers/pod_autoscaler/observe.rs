@@ -31,7 +31,7 @@ use crate::cache::cached_target::footprint::PodFootprint;
 use crate::cache::cached_target::scale::Scale;
 use crate::cache::cluster_cache::CollectedMetric;
 use crate::cache::last_activation::ACTIVE;
-use crate::cache::service::{cluster_ips, has_local_external_policy, has_local_internal_policy};
+use crate::cache::service::{cluster_ips, has_local_internal_policy, keeps_endpoints};
 use crate::clock::now;
 use crate::controllers::context::Context;
 use crate::controllers::hpa::evaluate;
@@ -166,10 +166,9 @@ impl ObservedWorkload {
         u64::try_from(next.saturating_sub(self.now.as_millisecond())).ok().map(Duration::from_millis)
     }
 
-    /// Whether the nodes with endpoints should not change with the mode: a load balancer uses one
-    /// until its next health check there, also after the last endpoint has left the node.
-    pub(super) fn keeps_nodes(&self) -> bool {
-        self.service.as_ref().is_some_and(|service| has_local_external_policy(service))
+    /// Whether the endpoints should not change with the mode, for a load balancer in front.
+    pub(super) fn keeps_endpoints(&self) -> bool {
+        self.service.as_ref().is_some_and(|service| keeps_endpoints(service))
     }
 
     /// Whether nothing counts the requests: pods have no sidecar, and activators are not in the

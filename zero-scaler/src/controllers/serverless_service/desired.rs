@@ -23,7 +23,7 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::observe::ObservedService;
-use crate::cache::service::topology_annotations;
+use crate::cache::service::{has_pod_targets, topology_annotations};
 use crate::cache::slice_index::{MANAGED_BY, SERVICE_NAME};
 use crate::kubernetes::server_side_apply::owner;
 use crate::pods::endpoints::{PodEndpoint, is_ready, routable_ports};
@@ -119,9 +119,13 @@ fn of_family(observed: &ObservedService, path: &ServingPath, family: &str) -> Ve
     let of = |endpoints: &[PodEndpoint]| -> Vec<Endpoint> {
         endpoints.iter().filter(|e| e.family == family).map(|e| e.endpoint.clone()).collect()
     };
+    // A mesh that finds the pod sends to the Service's targetPort on it, and an activator listens on
+    // the leased port alone.
+    let names_pods = has_pod_targets(&observed.service);
     let mut activators = of(&path.activators);
     for activator in &mut activators {
         activator.hints = hints_of_activator(&observed.service, activator);
+        activator.target_ref = activator.target_ref.take().filter(|_| names_pods);
     }
     let groups = if !activators.is_empty() {
         vec![(activator_ports(observed, &path.ports), activators)]
@@ -303,3 +307,7 @@ fn set(object: &mut Value, part: &str, field: &str, value: Value) {
 #[cfg(test)]
 #[path = "desired_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "recorded_slices_tests.rs"]
+mod recorded_slices_tests;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use std::sync::Arc;
 
-fn endpoint(address: &str, ready: bool) -> PodEndpoint {
+pub(super) fn endpoint(address: &str, ready: bool) -> PodEndpoint {
     let family = if address.contains(':') { "IPv6" } else { "IPv4" };
     let endpoint = json!({"addresses": [address], "conditions": {"ready": ready, "serving": ready, "terminating": !ready}});
     PodEndpoint {
@@ -16,7 +16,7 @@ fn endpoint(address: &str, ready: bool) -> PodEndpoint {
     }
 }
 
-fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> ObservedService {
+pub(super) fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> ObservedService {
     let selector = if managed { Value::Null } else { json!({"app": "web"}) };
     ObservedService {
         key: Key::new("shop", "web"),

@@ -211,18 +211,22 @@ fn writes_no_size_for_busy_workload_with_hpa() {
 }
 
 #[test]
-fn service_for_clients_of_its_own_nodes_keeps_all_activators_in_the_path() {
+fn service_behind_a_load_balancer_that_is_slow_to_follow_keeps_all_activators_in_the_path() {
     let service = |policy: &str| {
         let spec = json!({"externalTrafficPolicy": policy, "selector": {"app": "web"}});
         Some(Arc::new(serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap()))
     };
-    let route = |policy| {
-        let plan = decide(&ObservedWorkload { service: service(policy), ..active() }, None);
+    let route = |service| {
+        let plan = decide(&ObservedWorkload { service, ..active() }, None);
         (plan.mode, plan.activators)
     };
-    assert_eq!(route("Local"), (SksMode::Proxy, u32::MAX));
-    let (mode, activators) = route("Cluster");
+    assert_eq!(route(service("Local")), (SksMode::Proxy, u32::MAX));
+    let (mode, activators) = route(service("Cluster"));
     assert!(mode == SksMode::Serve && activators < 10, "{mode:?}, {activators}");
+    let targets =
+        json!({"metadata": {"annotations": {"alb.ingress.kubernetes.io/target-type": "ip"}}, "spec": {}});
+    let targets = Some(Arc::new(serde_json::from_value(targets).unwrap()));
+    assert_eq!(route(targets), (SksMode::Proxy, u32::MAX), "each switch would replace all targets");
 }
 
 #[test]
