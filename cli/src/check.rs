@@ -16,6 +16,7 @@ pub mod fetched;
 pub mod finding;
 pub mod front_door;
 pub mod namespace_objects;
+pub mod peer_authentication;
 pub mod pod_failure;
 mod read_cluster;
 mod read_namespace;
@@ -38,7 +39,7 @@ use crate::connection::Session;
 use crate::error::{CommandError, NEGATIVE};
 use crate::output::write_json;
 use finding::Finding;
-use read_namespace::ApiGroups;
+use read_namespace::{ApiGroups, Gateways};
 
 /// The result of all checks.
 #[derive(Debug, Serialize)]
@@ -98,8 +99,9 @@ async fn installed(
     let mut findings = Vec::new();
     let shared = Arc::new(cluster::shared_facts::shared_facts(&cluster));
     let groups = ApiGroups::read(session).await;
+    let gateways = Gateways::read(session, &groups, &mut unchecked).await;
     for namespace in read_namespace::namespaces(session, only, &mut unchecked).await {
-        let objects = read_namespace::read(session, &namespace, &groups, &mut unchecked).await;
+        let objects = read_namespace::read(session, &namespace, &groups, &gateways, &mut unchecked).await;
         let objects = Arc::new(objects);
         if only.is_none() {
             findings.extend(workload::without_workload(&objects));

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use autoscaler::api::{Metric, PodAutoscaler};
+use autoscaler::findings::inference_pool::InferencePool;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Namespace, Pod, PodTemplateSpec, Service};
@@ -16,6 +17,7 @@ use kube::{Resource, ResourceExt};
 
 use super::fetched::Fetched;
 use super::front_door::FrontDoor;
+use super::peer_authentication::PeerAuthentication;
 use super::selection::matches;
 
 /// The objects of one namespace. A list that could not be read is empty, or `None` where an absent
@@ -37,6 +39,9 @@ pub struct NamespaceObjects {
     pub pods: Vec<Pod>,
     /// Ingresses and routes of the Gateway API.
     pub front_doors: Vec<FrontDoor>,
+    pub inference_pools: Vec<InferencePool>,
+    /// Those of the whole mesh as well.
+    pub peer_authentications: Vec<PeerAuthentication>,
     pub network_policies: Vec<NetworkPolicy>,
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     /// Objects of other autoscalers.

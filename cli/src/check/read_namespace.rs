@@ -1,27 +1,25 @@
 //! Reads the objects of the namespaces that have workloads.
 
+mod front_doors;
+mod listing;
 mod other_scalers;
 
 use std::collections::BTreeSet;
 
 use autoscaler::Key;
 use autoscaler::api::PodAutoscaler;
-use k8s_openapi::NamespaceResourceScope;
+use autoscaler::findings::inference_pool::{self, InferencePool};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::networking::v1::Ingress;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Resource, ResourceExt};
+use kube::api::GroupVersionKind;
+use kube::{Api, ResourceExt};
 
-use super::fetched::Fetched;
-use super::front_door::FrontDoor;
 use super::namespace_objects::{NamespaceObjects, OtherScaler};
+use super::peer_authentication::{self, PeerAuthentication};
 use crate::connection::Session;
 use crate::workloads::list_all;
-
-/// Group of the Gateway API.
-const GATEWAY: &str = "gateway.networking.k8s.io";
-/// Kinds and resources of routes to Services.
-const ROUTES: [(&str, &str); 2] = [("HTTPRoute", "httproutes"), ("GRPCRoute", "grpcroutes")];
+pub(super) use front_doors::Gateways;
+pub(super) use listing::ApiGroups;
+use listing::{dynamic, keep, known, list};
 
 /// The namespace of the named workload; else each one with a PodAutoscaler or an HPA.
 pub(super) async fn namespaces(
@@ -46,28 +44,12 @@ pub(super) async fn namespaces(
         .collect()
 }
 
-/// API groups that the cluster serves; `None` if they could not be read. A user without rights on a
-/// group gets 403 for it, also where it does not exist.
-pub(super) struct ApiGroups(Option<BTreeSet<String>>);
-
-// === impl ApiGroups ===
-
-impl ApiGroups {
-    pub(super) async fn read(session: &Session) -> Self {
-        let groups = session.client.list_api_groups().await.ok();
-        Self(groups.map(|list| list.groups.into_iter().map(|group| group.name).collect()))
-    }
-
-    fn may_have(&self, group: &str) -> bool {
-        self.0.as_ref().is_none_or(|groups| groups.contains(group))
-    }
-}
-
 /// Reads all objects of a namespace.
 pub(super) async fn read(
     session: &Session,
     namespace: &str,
     groups: &ApiGroups,
+    gateways: &Gateways,
     unchecked: &mut Vec<String>,
 ) -> NamespaceObjects {
     let what = |kind: &str| format!("{kind} in {namespace}");
@@ -84,29 +66,51 @@ pub(super) async fn read(
         services: known(list(session, namespace).await, &what("Services"), unchecked),
         slices: keep(list(session, namespace).await, &what("EndpointSlices"), unchecked),
         pods: keep(list(session, namespace).await, &what("pods"), unchecked),
-        front_doors: front_doors(session, namespace, groups, unchecked).await,
+        front_doors: gateways.front_doors(session, namespace, unchecked).await,
+        inference_pools: inference_pools(session, namespace, groups, unchecked).await,
+        peer_authentications: peer_authentications(session, namespace, groups, unchecked).await,
         network_policies: keep(list(session, namespace).await, &what("NetworkPolicies"), unchecked),
         disruption_budgets: keep(list(session, namespace).await, &what("PodDisruptionBudgets"), unchecked),
         other_scalers: other_scalers(session, namespace, groups, unchecked).await,
     }
 }
 
-/// A cluster without the Gateway API has no routes.
-async fn front_doors(
+/// Of the present group and the one before, both of which a cluster may have.
+async fn inference_pools(
     session: &Session,
     namespace: &str,
     groups: &ApiGroups,
     unchecked: &mut Vec<String>,
-) -> Vec<FrontDoor> {
-    let ingresses: Vec<Ingress> =
-        keep(list(session, namespace).await, &format!("Ingresses in {namespace}"), unchecked);
-    let mut doors: Vec<FrontDoor> = ingresses.iter().map(FrontDoor::of_ingress).collect();
-    for (kind, plural) in ROUTES {
-        let kind_of_group = GroupVersionKind::gvk(GATEWAY, "v1", kind);
-        let routes = dynamic(session, namespace, groups, &kind_of_group, plural, unchecked).await;
-        doors.extend(routes.iter().map(|route| FrontDoor::of_route(kind, route)));
+) -> Vec<InferencePool> {
+    let mut pools = Vec::new();
+    for (group, version) in inference_pool::GROUPS {
+        let kind = GroupVersionKind::gvk(group, version, inference_pool::KIND);
+        let objects = dynamic(session, namespace, groups, &kind, inference_pool::PLURAL, unchecked).await;
+        pools.extend(objects.iter().map(|object| InferencePool::new(object.name_any(), &object.data)));
     }
-    doors
+    pools
+}
+
+/// Of the namespace, and of the mesh.
+async fn peer_authentications(
+    session: &Session,
+    namespace: &str,
+    groups: &ApiGroups,
+    unchecked: &mut Vec<String>,
+) -> Vec<PeerAuthentication> {
+    let kind = GroupVersionKind::gvk(
+        peer_authentication::GROUP,
+        peer_authentication::VERSION,
+        peer_authentication::KIND,
+    );
+    let namespaces: BTreeSet<&str> = [namespace, peer_authentication::ROOT_NAMESPACE].into();
+    let mut policies = Vec::new();
+    for namespace in namespaces {
+        let plural = peer_authentication::PLURAL;
+        let objects = dynamic(session, namespace, groups, &kind, plural, unchecked).await;
+        policies.extend(objects.iter().map(PeerAuthentication::new));
+    }
+    policies
 }
 
 /// Without these programs the cluster has no such kinds.
@@ -122,43 +126,4 @@ async fn other_scalers(
         scalers.extend(objects.iter().filter_map(|object| other_scalers::scaler(&kind, namespace, object)));
     }
     scalers
-}
-
-/// Objects of a kind that the cluster may not have.
-async fn dynamic(
-    session: &Session,
-    namespace: &str,
-    groups: &ApiGroups,
-    kind: &GroupVersionKind,
-    plural: &str,
-    unchecked: &mut Vec<String>,
-) -> Vec<DynamicObject> {
-    if !groups.may_have(&kind.group) {
-        return Vec::new();
-    }
-    let resource = ApiResource::from_gvk_with_plural(kind, plural);
-    let api: Api<DynamicObject> = Api::namespaced_with(session.client.clone(), namespace, &resource);
-    keep(list_all(&api).await, &format!("{}s in {namespace}", kind.kind), unchecked)
-}
-
-async fn list<K>(session: &Session, namespace: &str) -> Result<Vec<K>, kube::Error>
-where
-    K: Resource<Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-    K::DynamicType: Default,
-{
-    list_all(&Api::namespaced(session.client.clone(), namespace)).await
-}
-
-fn known<K>(result: Result<Vec<K>, kube::Error>, what: &str, unchecked: &mut Vec<String>) -> Option<Vec<K>> {
-    let fetched = Fetched::from(result);
-    unchecked.extend(fetched.unreadable(what));
-    match fetched {
-        Fetched::Found(objects) => Some(objects),
-        Fetched::NotFound => Some(Vec::new()),
-        Fetched::Unreadable(_) => None,
-    }
-}
-
-fn keep<K>(result: Result<Vec<K>, kube::Error>, what: &str, unchecked: &mut Vec<String>) -> Vec<K> {
-    known(result, what, unchecked).unwrap_or_default()
 }

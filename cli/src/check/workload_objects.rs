@@ -8,6 +8,7 @@ use autoscaler::api::{PodAutoscaler, Scaler, condition, sidecar_ports_of_templat
 use autoscaler::contract::SCALE_TO_ZERO;
 use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::findings::sidecar::{is_labelled, written};
+use autoscaler::settings::{AutoscalerConfig, Settings};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -59,6 +60,8 @@ pub struct SharedFacts {
     pub collectors: Vec<Peer>,
     /// Pods of the activator, which forward requests.
     pub activators: Vec<Peer>,
+    /// Whether these pods are in an Istio mesh.
+    pub activators_in_mesh: bool,
     /// Image of the sidecar that the admission policy adds, if the policy could be read.
     pub sidecar_image: Option<String>,
 }
@@ -80,6 +83,16 @@ impl WorkloadObjects {
     pub fn is_reconciled(&self) -> bool {
         let status = self.autoscaler.as_ref().and_then(|autoscaler| autoscaler.status.as_ref());
         self.shared.has_zero_scaler && status.is_some_and(|it| condition(&it.conditions, "Ready").is_some())
+    }
+
+    /// Its settings, by its PodAutoscaler or HPA.
+    pub fn settings(&self) -> Settings {
+        let config = AutoscalerConfig::default();
+        if let Some(autoscaler) = &self.autoscaler {
+            return autoscaler.spec.settings(&config, autoscaler.annotations()).0;
+        }
+        let none = BTreeMap::new();
+        Settings::resolve(&config, self.hpa.as_ref().map_or(&none, ResourceExt::annotations)).0
     }
 
     /// Whether it may go to zero.

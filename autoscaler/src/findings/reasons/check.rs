@@ -114,8 +114,17 @@ reasons! {
         "name the Service of the workload, which the message names";
     ServicePortNotFound: "Ingress, HTTPRoute, GRPCRoute", "It leads to a port that is not the Service's.",
         "name a port of the Service, which the message names";
-    TimeoutBelowWake: "Ingress, HTTPRoute, GRPCRoute", "Its timeout is shorter than a wake may take.",
+    TimeoutBelowWake: "Ingress, HTTPRoute, GRPCRoute",
+        "Its timeout, or the default of the program that serves it, is shorter than a wake may take: 10 s, or \
+         the wake-timeout of the workload.",
         "set it to 10s or more";
+    SecurityGroupPort: "Ingress, Service",
+        "A load balancer sends to pods, and does not reach activators on their leased ports.",
+        "let it send to nodes, or see docs/howto/front-doors/aws.md and docs/howto/front-doors/gke.md";
+    MeshStrict: "PeerAuthentication",
+        "It requires mTLS of the pods in an Istio mesh, and activators are not in the mesh.",
+        "add a PeerAuthentication that selects the pods, with portLevelMtls PERMISSIVE for the port of the \
+         sidecar or app; see docs/howto/front-doors/istio.md";
     StatisticsBlocked: "NetworkPolicy", "The metrics-adapter cannot read the statistics of the pods.",
         "allow ingress from namespace rouse-system to the port that the message names, as the NetworkPolicy \
          in docs/reference/ports.md";

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kube::ResourceExt;
 
 use crate::check::cluster_objects::{ACTIVATOR, ClusterObjects, METRICS_ADAPTER, NAME_LABEL, ZERO_SCALER};
+use crate::check::peer_authentication::is_in_mesh;
 use crate::check::selection::network_policy::Peer;
 use crate::check::workload_objects::SharedFacts;
 
@@ -19,6 +20,7 @@ pub fn shared_facts(cluster: &ClusterObjects) -> SharedFacts {
         has_zero_scaler: cluster.has_available_pods(ZERO_SCALER) != Some(false),
         collectors: peers(cluster, METRICS_ADAPTER),
         activators: peers(cluster, ACTIVATOR),
+        activators_in_mesh: cluster.pods_of(ACTIVATOR).any(is_in_mesh),
         sidecar_image: sidecar_image(cluster),
     }
 }

@@ -1,6 +1,10 @@
 //! Front doors: whether their requests reach the Service, and whether they may last as long as a
 //! wake.
 
+mod inference_pools;
+mod mesh;
+mod pod_targets;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -19,12 +23,16 @@ use crate::check::selection::contains;
 use crate::check::workload_objects::WorkloadObjects;
 
 /// A pod with its image on the node starts within a second or two, with an app that needs some
-/// seconds to listen.
+/// seconds to listen. A workload with a wake-timeout may take that long.
 const WAKE: Duration = Duration::from_secs(10);
 
 pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
-    let Some(service) = &workload.service_name else { return Vec::new() };
-    workload.namespace.front_doors.iter().flat_map(|door| of_door(workload, service, door)).collect()
+    let mut findings = inference_pools::check(workload);
+    findings.extend(pod_targets::check(workload));
+    findings.extend(mesh::check(workload));
+    let Some(service) = &workload.service_name else { return findings };
+    findings.extend(workload.namespace.front_doors.iter().flat_map(|door| of_door(workload, service, door)));
+    findings
 }
 
 /// Several paths may lead to one backend: it has each reason once, for the shortest timeout.
@@ -129,11 +137,13 @@ fn short_timeout(
     door: &FrontDoor,
     backend: &Backend,
 ) -> Option<Finding> {
-    let (setting, length) = backend.timeout.filter(|(_, length)| *length < WAKE)?;
+    let wake = workload.settings().wake.timeout.map_or(WAKE, |timeout| timeout.max(WAKE));
+    let (setting, length) = backend.timeout.filter(|(_, length)| *length < wake)?;
     workload.goes_to_zero().then(|| {
         let problem = format!(
             "{setting} is {length:?}: a request to {service} at zero fails if its pod takes longer to start"
         );
-        Finding::warning(&door.object, CheckReason::TimeoutBelowWake, problem)
+        let finding = Finding::warning(&door.object, CheckReason::TimeoutBelowWake, problem);
+        finding.with_fix(format!("set it to {wake:?} or more, which a wake may take"))
     })
 }
