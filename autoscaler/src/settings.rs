@@ -36,7 +36,7 @@ pub use groups::scale::{ScaleLimits, ScaleSettings};
 pub(crate) use groups::target::LEAST_TARGET;
 pub use groups::target::TargetSettings;
 pub use groups::timeouts::TimeoutSettings;
-pub use groups::wake::{DEFAULT_WAKE_TIMEOUT, WakeSettings};
+pub use groups::wake::{DEFAULT_PROGRESS_DEADLINE, DEFAULT_WAKE_TIMEOUT, WakeSettings};
 #[cfg(feature = "api")]
 pub(crate) use groups::wake::{NO_WAKE, WAITING_PAGE};
 pub use groups::window::WindowSettings;

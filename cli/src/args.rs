@@ -158,6 +158,10 @@ pub struct InitArgs {
     /// Label the pods for the sidecar; by default they stay as they are, with or without it.
     #[arg(long)]
     pub with_sidecar: bool,
+    /// The slowest start of a pod, with a node that is made first, such as 15m; at most 1h. Requests
+    /// are held as long, and a start is given up after it.
+    #[arg(long, value_name = "DURATION", value_parser = parse_slow_start)]
+    pub slow_start: Option<Duration>,
     /// Make the changes in place of printing them: a dry run of all first, with what it changes.
     #[arg(long)]
     pub apply: bool,
@@ -176,6 +180,13 @@ pub enum InitStep {
     Pods,
     /// Service and HPA, to apply after the rollout.
     Traffic,
+}
+
+fn parse_slow_start(text: &str) -> Result<Duration, String> {
+    let start = parse_duration(text).map_err(|error| error.to_string())?;
+    let bounds = Duration::from_secs(1)..=Duration::from_secs(3600);
+    let is_valid = bounds.contains(&start) && start.subsec_nanos() == 0;
+    is_valid.then_some(start).ok_or_else(|| "not whole seconds from 1s to 1h".to_owned())
 }
 
 // === impl InitStep ===

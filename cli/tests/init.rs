@@ -4,6 +4,8 @@
 
 mod support;
 
+use clap::Parser;
+use cli::args::Cli;
 use fake_api::FakeApi;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -229,4 +231,18 @@ async fn apply_writes_nothing_where_one_change_is_refused() {
         run(&api, &["init", "deploy/web", "--with-sidecar", "--apply"]).await.err().unwrap().to_string();
     assert!(error.contains("--step pods"), "{error}");
     assert_eq!(api.objects(), before);
+}
+
+#[tokio::test]
+async fn slow_start_sets_how_long_requests_and_pods_wait() {
+    let annotations = async |start: &str| {
+        let objects = objects(&shop(), &["--slow-start", start]).await;
+        let hpa = objects.into_iter().find(|it| it["kind"] == "HorizontalPodAutoscaler").unwrap();
+        ["wake-timeout", "progress-deadline"]
+            .map(|name| hpa["metadata"]["annotations"][format!("autoscaling.rouse.dev/{name}")].clone())
+    };
+    assert_eq!(annotations("15m").await, [json!("900s"), json!("900s")]);
+    assert_eq!(annotations("2m").await, [json!("120s"), Value::Null], "the default allows more");
+    let too_long = ["kubectl-rouse", "init", "deploy/web", "--slow-start", "2h"];
+    assert!(Cli::try_parse_from(too_long).is_err());
 }

@@ -1,14 +1,20 @@
 //! The HPA: the one of the target with a metric of Rouse added, or a new one.
 
+use std::time::Duration;
+
 use autoscaler::contract::{
     CONTAINER_CONCURRENCY, METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS, SCALE_TO_ZERO, SERVICE_SELECTOR,
 };
+use autoscaler::settings::DEFAULT_PROGRESS_DEADLINE;
 use serde_json::{Value, json};
 
 use super::change::{Change, Step};
 use super::first_target::FirstTarget;
 use super::object::{annotations, applicable, items, merge, name, namespace, patch_command, text};
 
+/// Annotations for starts that take long.
+const WAKE_TIMEOUT: &str = "autoscaling.rouse.dev/wake-timeout";
+const PROGRESS_DEADLINE: &str = "autoscaling.rouse.dev/progress-deadline";
 /// Pods that a new HPA allows for each present one, and at least.
 const MAX_FACTOR: i64 = 10;
 const LEAST_MAX: i64 = 10;
@@ -20,6 +26,7 @@ pub(super) fn change(
     target: &Value,
     service: &Value,
     first: &FirstTarget,
+    slow_start: Option<Duration>,
 ) -> Result<Option<Change>, String> {
     let kind = text(target, "/kind").unwrap_or_default();
     let same = |hpa: &&Value| {
@@ -27,7 +34,7 @@ pub(super) fn change(
             && text(hpa, "/spec/scaleTargetRef/name") == Some(name(target))
     };
     let existing: Vec<&Value> = hpas.iter().filter(same).collect();
-    let wanted = wanted_annotations(first);
+    let wanted = wanted_annotations(first, slow_start);
     match existing.as_slice() {
         [] => Ok(Some(new_hpa(kind, target, service, first, &wanted))),
         [hpa] => Ok(changed(hpa, service, first, &wanted)),
@@ -38,10 +45,15 @@ pub(super) fn change(
     }
 }
 
-fn wanted_annotations(first: &FirstTarget) -> Value {
+fn wanted_annotations(first: &FirstTarget, slow_start: Option<Duration>) -> Value {
     let allowed = [(SCALE_TO_ZERO, "true".to_owned())];
     let limit = first.limit.map(|limit| (CONTAINER_CONCURRENCY, limit.to_string()));
-    annotations(allowed.into_iter().chain(limit))
+    let seconds = |start: Duration| format!("{}s", start.as_secs());
+    let hold = slow_start.map(|start| (WAKE_TIMEOUT, seconds(start)));
+    // A shorter one would give up starts that the default allows.
+    let deadline = slow_start.filter(|start| *start > DEFAULT_PROGRESS_DEADLINE);
+    let deadline = deadline.map(|start| (PROGRESS_DEADLINE, seconds(start)));
+    annotations(allowed.into_iter().chain(limit).chain(hold).chain(deadline))
 }
 
 fn metric(service: &Value, first: &FirstTarget) -> Value {

@@ -47,7 +47,7 @@ pub(super) fn plan(objects: &TargetObjects, args: &InitArgs) -> Result<InitPlan,
         changes.extend(service::without_sidecar(service));
     }
     let has_new_metric = changes.len();
-    changes.extend(hpa::change(&objects.hpas, target, service, &first)?);
+    changes.extend(hpa::change(&objects.hpas, target, service, &first, args.slow_start)?);
     let mut notes = Vec::new();
     if changes.len() > has_new_metric {
         notes.push(first.source.clone());

@@ -11,6 +11,9 @@ use crate::settings::setting::{Format, Setting, entry};
 use crate::settings::values::no_wake::NoWakeRules;
 use crate::settings::values::no_wake_response::NoWakeResponse;
 
+/// How long pods may take to become ready.
+pub const DEFAULT_PROGRESS_DEADLINE: Duration = Duration::from_secs(600);
+
 const PROGRESS_DEADLINE: Setting<Duration> = Setting {
     key: None,
     annotation: entry(
@@ -21,7 +24,7 @@ const PROGRESS_DEADLINE: Setting<Duration> = Setting {
             print: shown_duration,
         },
     ),
-    default: Duration::from_secs(600),
+    default: DEFAULT_PROGRESS_DEADLINE,
     meaning: "How long pods may take to become ready; after it, and 30 s more, the workload returns to zero.",
     when: "Set it to more than the app's slowest start, if that is above ten minutes.",
 };
