@@ -315,6 +315,10 @@ test-interop: $(INTEROP)/python/requirements.txt $(INTEROP)/java/jars.sha256 $(D
 	$(LINTING_CARGO) build $(ALL) --bin queue-proxy --bin activator
 	cd tests/conformance/interop && go test -count=1 -parallel 12 -timeout 30m $(ARGS)
 
+.PHONY: test-front-doors
+test-front-doors: ## Give the slices that Rouse writes to the code of gateways and meshes, and print a table (ARGS="-run FrontDoors/Istio" for some)
+	cd tests/conformance/front-doors && go test -count=1 -timeout 10m $(ARGS)
+
 $(INTEROP)/java/jars.sha256: tests/conformance/interop/peers/java/pom.xml tests/conformance/interop/peers/java/jars.sha256
 	rm -rf $(@D)
 	mvn --quiet --batch-mode --file $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory=$(@D)
