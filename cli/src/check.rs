@@ -127,7 +127,7 @@ async fn installed(
     unchecked.dedup();
     // Of all workloads it would be longer than the findings.
     let advised = workloads.iter().filter(|workload| only.is_some() && workload.goes_to_zero());
-    let advice = advised.filter_map(|workload| workload.template.as_ref()).flat_map(pod_start::advice);
+    let advice = advised.filter_map(|workload| workload.template.as_ref()).filter_map(pod_start::advice);
     let advice = advice.collect();
     Ok(CheckReport { findings, advice, unchecked, workloads: workloads.len() })
 }

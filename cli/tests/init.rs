@@ -81,17 +81,7 @@ async fn bare_deployment_gets_sidecar_service_port_and_hpa_if_wanted() {
 }
 
 #[tokio::test]
-async fn app_starts_first_where_no_hook_needs_the_order_and_a_token_is_advice() {
-    let first = async |hook: Value| {
-        let api = shop();
-        let mut deployment = api.get(DEPLOYMENT).unwrap();
-        deployment["spec"]["template"]["spec"]["containers"][0]["lifecycle"] = hook;
-        api.put(DEPLOYMENT, deployment);
-        let objects = objects(&api, &["--with-sidecar", "--step", "pods"]).await;
-        objects[0]["spec"]["template"]["metadata"]["annotations"]["autoscaling.rouse.dev/app-first"].clone()
-    };
-    assert_eq!(first(Value::Null).await, "true");
-    assert_eq!(first(json!({"postStart": {"sleep": {"seconds": 1}}})).await, Value::Null);
+async fn service_account_token_is_advice() {
     let text = run(&shop(), &["init", "deploy/web"]).await.unwrap().text;
     assert!(text.contains("# each wake waits a quarter of a second for the volume"), "{text}");
 }
@@ -110,7 +100,7 @@ async fn steps_part_the_pods_from_the_traffic() {
 async fn prints_patches_that_do_the_same() {
     let text = run(&shop(), &["init", "deploy/web", "--with-sidecar"]).await.unwrap().text;
     for patch in [
-        r#"kubectl --namespace shop patch deployment web --patch '{"spec":{"template":{"metadata":{"annotations":{"autoscaling.rouse.dev/app-first":"true"},"labels":{"autoscaling.rouse.dev/inject":"true"}}}}}'"#,
+        r#"kubectl --namespace shop patch deployment web --patch '{"spec":{"template":{"metadata":{"labels":{"autoscaling.rouse.dev/inject":"true"}}}}}'"#,
         r#"kubectl --namespace shop patch service web --patch '{"spec":{"ports":[{"port":80,"targetPort":"queue-proxy"}]}}'"#,
     ] {
         assert!(text.contains(patch), "{text}");
@@ -174,10 +164,7 @@ async fn sidecar_gets_another_port_where_the_app_has_one_of_its_own() {
     api.put(DEPLOYMENT, deployment);
     let objects = objects(&api, &["--with-sidecar", "--step", "pods"]).await;
     let annotations = &objects[0]["spec"]["template"]["metadata"]["annotations"];
-    let expected = json!({
-        "autoscaling.rouse.dev/app-first": "true", "autoscaling.rouse.dev/sidecar-stats-port": "19090",
-    });
-    assert_eq!(annotations, &expected);
+    assert_eq!(annotations, &json!({"autoscaling.rouse.dev/sidecar-stats-port": "19090"}));
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ pub(super) fn plan(objects: &TargetObjects, args: &InitArgs) -> Result<InitPlan,
     if changes.len() > has_new_metric {
         notes.push(first.source.clone());
     }
-    notes.extend(parsed(template).iter().flat_map(pod_start::advice).map(str::to_owned));
+    notes.extend(parsed(template).iter().filter_map(pod_start::advice).map(str::to_owned));
     let has_steps = changes.iter().any(|change| change.step == Step::Pods) && args.step == InitStep::All;
     if has_steps && args.apply {
         return Err("pods without the sidecar get no requests from the changed Service: apply with --step pods, wait for the \

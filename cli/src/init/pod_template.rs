@@ -1,9 +1,7 @@
-//! The change of the pod template: the label that requests the sidecar, the start of the app before
-//! it where the order is free, the app's port where the sidecar would not find it, and other ports
-//! of the sidecar where the app has them.
+//! The change of the pod template: the label that requests the sidecar, the app's port where the
+//! sidecar would not find it, and other ports of the sidecar where the app has them.
 
 use autoscaler::contract::{APP_PORT, INJECT_LABEL, QUEUE_PROXY};
-use autoscaler::findings::pod_start::{APP_FIRST, may_start_first};
 use serde_json::{Value, json};
 
 use super::app_port::AppPort;
@@ -21,12 +19,6 @@ pub(super) fn change(target: &Value, app_port: AppPort) -> Option<Change> {
     let mut metadata = json!({});
     if !is_written && label.and_then(Value::as_str) != Some("true") {
         merge(&mut metadata, &json!({"labels": {INJECT_LABEL: "true"}}));
-        let may_start_first = serde_json::from_value(template.clone()).is_ok_and(|it| may_start_first(&it));
-        if may_start_first
-            && template.pointer("/metadata/annotations").and_then(|it| it.get(APP_FIRST)).is_none()
-        {
-            merge(&mut metadata, &json!({"annotations": {APP_FIRST: "true"}}));
-        }
     }
     if let AppPort::Other(port) = app_port {
         merge(&mut metadata, &json!({"annotations": {APP_PORT: port.to_string()}}));

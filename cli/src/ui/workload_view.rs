@@ -139,7 +139,7 @@ async fn advice(session: &Session, key: &Key, autoscaler: Option<&PodAutoscaler>
     let Some(target) = target.filter(|target| target.kind == "Deployment") else { return Vec::new() };
     let api: Api<Deployment> = Api::namespaced(session.client.clone(), &key.namespace);
     let read = api.get_opt(&target.name).await.ok().flatten();
-    read.map_or_else(Vec::new, |deployment| pod_start::advice(&deployment.spec.template))
+    read.and_then(|deployment| pod_start::advice(&deployment.spec.template)).into_iter().collect()
 }
 
 async fn history(session: &Session, key: &Key) -> Result<HistoryReport, String> {

@@ -65,10 +65,11 @@ impl<'a> AppPod<'a> {
     }
 
     /// Whether the sidecar is an ordinary container behind the pod's own. A pod that is to complete
-    /// would never do so with such a container.
+    /// would never do so with such a container. An app with a hook of its own may need the order.
     pub(super) fn is_app_first(&self) -> bool {
         let restarts = matches!(self.spec.restart_policy.as_deref(), None | Some("" | "Always"));
-        self.annotation("app-first") == Some("true") && restarts
+        let has_hook = || self.spec.containers.iter().any(|container| container.lifecycle.is_some());
+        restarts && self.annotation("app-first").map_or_else(|| !has_hook(), |value| value == "true")
     }
 
     /// The app's readiness probe, if the sidecar runs it for the kubelet.

@@ -89,8 +89,8 @@ async fn responds_with_a_patch_that_adds_the_sidecar() {
     assert_eq!(response["patchType"], "JSONPatch");
     let patch: Vec<u8> = serde_json::from_value(response["patch"].clone()).unwrap();
     let patch: Value = serde_json::from_slice(&patch).unwrap();
-    let sidecar = &patch[1]["value"];
-    assert_eq!(patch[1]["path"], "/spec/initContainers/-");
+    let sidecar = &patch[0]["value"];
+    assert_eq!(patch[0]["path"], "/spec/containers/-");
     assert_eq!(
         (&sidecar["image"], &sidecar["imagePullPolicy"]),
         (&"queue-proxy:v1".into(), &"IfNotPresent".into())

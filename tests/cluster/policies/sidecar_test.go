@@ -237,10 +237,10 @@ func TestSidecarIsAddedWithoutAnyOtherObject(t *testing.T) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
 		Name: "app", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}, ReadinessProbe: probe}}}}
 	pod = compileSidecar(t, "").apply(t, pod)
-	if len(pod.Spec.InitContainers) != 1 {
-		t.Fatalf("init containers: %v", pod.Spec.InitContainers)
+	if len(pod.Spec.Containers) != 2 {
+		t.Fatalf("containers: %v", pod.Spec.Containers)
 	}
-	sidecar := pod.Spec.InitContainers[0]
+	sidecar := pod.Spec.Containers[1]
 	requests, limits := sidecar.Resources.Requests, sidecar.Resources.Limits
 	if !strings.HasPrefix(sidecar.Image, "rouse/queue-proxy:v") || requests.Cpu().String() != "25m" ||
 		requests.Memory().String() != "16Mi" || limits.Memory().String() != "128Mi" {

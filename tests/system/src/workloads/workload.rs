@@ -25,9 +25,9 @@ const HEALTH_PATH: &str = "/healthz";
 /// How the pods of a workload get a queue-proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sidecar {
-    /// As a native sidecar, which starts before the app.
+    /// As a native sidecar, which starts before the app, by an annotation.
     Native,
-    /// As an ordinary container behind the app's.
+    /// As an ordinary container behind the app's, which is the default.
     AppFirst,
     /// They have none. They have no label of Rouse, and the Service leads to the app's own port.
     None,
@@ -217,8 +217,8 @@ impl Workload {
         };
         let no_wake = self.annotations.get("no-wake").cloned();
         annotations.extend(no_wake.map(|rules| (NO_WAKE.to_owned(), rules)));
-        if self.sidecar == Sidecar::AppFirst {
-            annotations.insert("autoscaling.rouse.dev/app-first".to_owned(), "true".to_owned());
+        if self.sidecar == Sidecar::Native {
+            annotations.insert("autoscaling.rouse.dev/app-first".to_owned(), "false".to_owned());
         }
         annotations
     }

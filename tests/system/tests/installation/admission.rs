@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use autoscaler::api::sidecar;
 use k8s_openapi::api::core::v1::{Container, Namespace, Node, Pod};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -44,10 +45,9 @@ async fn admitted(namespace: &TestNamespace, pod: &Pod) -> Result<(Value, Contai
     let pods: Api<Pod> = namespace.api();
     let spec = pods.create(&PostParams { dry_run: true, ..PostParams::default() }, pod).await?.spec;
     let spec = spec.context("a pod without a spec")?;
-    let app = spec.containers.into_iter().next().context("a pod without containers")?;
-    let sidecar =
-        spec.init_containers.into_iter().flatten().find(|container| container.name == "queue-proxy");
-    Ok((serde_json::to_value(app.readiness_probe)?, sidecar.context("admission added no sidecar")?))
+    let app = spec.containers.first().context("a pod without containers")?;
+    let sidecar = sidecar(&spec).context("admission added no sidecar")?;
+    Ok((serde_json::to_value(&app.readiness_probe)?, sidecar.clone()))
 }
 
 fn variable(container: &Container, name: &str) -> String {
@@ -200,12 +200,12 @@ async fn sidecar_has_the_pods_uid_and_a_hook_of_its_own() -> Result<()> {
 
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
-async fn sidecar_is_an_ordinary_container_behind_an_app_that_is_first() -> Result<()> {
+async fn sidecar_is_an_ordinary_container_behind_an_app_without_hooks() -> Result<()> {
     let namespace = begin_shared("app-first").await?;
     let pods: Api<Pod> = namespace.api();
-    let annotated = pod("app-first", &json!({"autoscaling.rouse.dev/app-first": "true"}), &Value::Null)?;
+    let app_first = pod("app-first", &json!({}), &Value::Null)?;
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    let spec = pods.create(&dry_run, &annotated).await?.spec.context("a pod without a spec")?;
+    let spec = pods.create(&dry_run, &app_first).await?.spec.context("a pod without a spec")?;
     let names: Vec<&str> = spec.containers.iter().map(|container| container.name.as_str()).collect();
     ensure!(names == ["app", "queue-proxy"], "the containers are {names:?}");
     ensure!(spec.init_containers.iter().flatten().next().is_none(), "there is a native sidecar as well");
@@ -214,7 +214,7 @@ async fn sidecar_is_an_ordinary_container_behind_an_app_that_is_first() -> Resul
     ensure!(app["httpGet"]["path"] == "/wait-for-drain", "the app's hook is {app}");
     ensure!(sidecar["exec"]["command"][1] == "start-drain", "the sidecar's hook is {sidecar}");
 
-    pods.create(&PostParams::default(), &annotated).await?;
+    pods.create(&PostParams::default(), &app_first).await?;
     wait::until("the pod to be ready", Duration::from_secs(60), || async {
         Ok(is_ready(&pods.get("app-first").await?).then_some(()))
     })
