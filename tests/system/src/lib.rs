@@ -10,6 +10,7 @@
 //! `tests/system/tests`.
 
 pub mod cluster;
+pub mod document_shell;
 pub mod monitoring;
 pub mod timeline;
 pub mod traffic;

@@ -7,6 +7,7 @@ mod beside_keda;
 mod installed;
 mod kustomize;
 mod other_adapter;
+mod readme;
 mod release;
 mod upgrade;
 mod webhook;

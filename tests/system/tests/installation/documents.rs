@@ -4,10 +4,9 @@
 //! of its page, `sh run` is run, `yaml fragment` is not a Kubernetes object.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use docs::block::Block;
 use docs::page::{Page, pages, root};
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
@@ -16,15 +15,13 @@ use kube::discovery::{self, Scope};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use system_tests::cluster::installation::begin_shared;
-use system_tests::cluster::kubectl;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::cluster::network_policies;
+use system_tests::document_shell::DocumentShell;
 
 /// Pages with commands that build on each other; each has a test and a namespace of its own.
 const README: &str = "README.md";
 const GETTING_STARTED: &str = "docs/getting-started.md";
-/// Seconds that the commands of one block may take.
-const BLOCK_TIMEOUT: &str = "400";
 
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
@@ -89,63 +86,10 @@ async fn run_pages(name: &str, selects: impl Fn(&Page) -> bool) -> Result<()> {
     // As the page on pods without a sidecar describes. The examples have one app.
     network_policies::admit_activators(&namespace, "web", json!(8080)).await?;
     let directory = std::env::temp_dir().join(&namespace.name);
-    let shell = Shell::new(&directory, &namespace.name)?;
+    let shell = DocumentShell::new(&directory, &namespace.name)?;
     let result =
         tokio::task::spawn_blocking(move || selected.iter().try_for_each(|page| shell.run(page))).await?;
     fs::remove_dir_all(&directory)?;
     result?;
     namespace.end().await
-}
-
-/// Runs commands in a directory, with a kubeconfig for one namespace.
-struct Shell {
-    directory: PathBuf,
-    path: String,
-}
-
-// === impl Shell ===
-
-impl Shell {
-    fn new(directory: &Path, namespace: &str) -> Result<Self> {
-        fs::create_dir_all(directory)?;
-        let shell = Self { directory: directory.to_owned(), path: kubectl::path()? };
-        let original = std::env::var("KUBECONFIG").context("KUBECONFIG")?;
-        fs::copy(&original, shell.kubeconfig()).context(original)?;
-        shell.execute(&format!("kubectl config set-context --current --namespace={namespace}"))?;
-        Ok(shell)
-    }
-
-    fn run(&self, page: &Page) -> Result<()> {
-        for block in page.blocks() {
-            if let Some(file) = block.file() {
-                fs::write(self.directory.join(file), &block.text)?;
-            }
-            if block.has("run") {
-                let place = format!("{}:{}", page.path.display(), block.line);
-                println!("{place}\n{}", block.text);
-                self.execute(&block.text).context(place)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn execute(&self, commands: &str) -> Result<()> {
-        let output = Command::new("timeout")
-            .args([BLOCK_TIMEOUT, "bash", "-euo", "pipefail", "-c", commands])
-            .current_dir(&self.directory)
-            .env("PATH", &self.path)
-            .env("KUBECONFIG", self.kubeconfig())
-            .output()?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-        println!("{stdout}");
-        if !output.status.success() {
-            bail!("{}: {stderr}", output.status);
-        }
-        Ok(())
-    }
-
-    fn kubeconfig(&self) -> PathBuf {
-        self.directory.join("kubeconfig")
-    }
 }

@@ -1,0 +1,79 @@
+//! The README, followed literally on a cluster without Rouse: from the installation to a held
+//! request, and back.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use docs::page::{Page, pages, root};
+use system_tests::cluster::helm::Helm;
+use system_tests::cluster::kubectl;
+use system_tests::cluster::namespace::TestNamespace;
+use system_tests::document_shell::DocumentShell;
+
+use crate::installed::{begin, until_nothing_is_left};
+
+const README: &str = "README.md";
+/// What the README's own reader may need, the installation included.
+const STEPS: usize = 8;
+const DURATION: Duration = Duration::from_secs(600);
+/// The last step: the request that is held.
+const REQUEST: &str = "send --url http://web/";
+/// The step that makes the Service, before the next one changes it.
+const SERVICE_MADE: &str = "kubectl expose";
+/// All of a Service that its owner wrote. The API server writes the rest with each change.
+const SERVICE: &str = "jsonpath={.metadata.labels}{.metadata.annotations}{.spec}";
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a cluster without Rouse: run make test-install"]
+async fn readme_leads_from_release_to_held_request_and_back() -> Result<()> {
+    let (client, guard) = begin().await?;
+    let start = Instant::now();
+    let helm = Helm::from_environment()?;
+    helm.install(&[]).await?;
+    println!("{:.0} s  helm install", start.elapsed().as_secs_f64());
+    let namespace = TestNamespace::create(client, "rouse-test-readme").await?.with_guard(guard);
+    let before = follow(&namespace, start).await?;
+    ensure!(start.elapsed() <= DURATION, "the README took {:?}", start.elapsed());
+
+    helm.uninstall().await?;
+    let after = service(&namespace.name).await?;
+    ensure!(after == before, "the Service was {before}, and is {after}");
+    until_nothing_is_left().await?;
+    namespace.delete().await
+}
+
+/// Follows the README up to the request. Returns the Service as it was made.
+async fn follow(namespace: &TestNamespace, start: Instant) -> Result<String> {
+    let pages = pages(&root())?;
+    let page = pages.iter().find(|page| page.path.to_str() == Some(README)).context(README)?;
+    let steps = steps(page)?;
+    ensure!(steps.len() < STEPS, "with the installation there are {} steps", steps.len() + 1);
+    let directory = std::env::temp_dir().join(&namespace.name);
+    let shell = DocumentShell::new(&directory, &namespace.name)?;
+    page.blocks().iter().try_for_each(|block| shell.write(block))?;
+    let mut made = None;
+    for step in steps {
+        tokio::task::block_in_place(|| shell.execute(&step)).with_context(|| step.clone())?;
+        println!("{:.0} s  {step}", start.elapsed().as_secs_f64());
+        if step.starts_with(SERVICE_MADE) {
+            made = Some(service(&namespace.name).await?);
+        }
+    }
+    std::fs::remove_dir_all(&directory)?;
+    made.context("the README makes no Service")
+}
+
+/// The commands up to the request, one each.
+fn steps(page: &Page) -> Result<Vec<String>> {
+    let run: String =
+        page.blocks().into_iter().filter(|block| block.has("run")).map(|block| block.text).collect();
+    let commands = run.replace("\\\n", " ");
+    let mut steps: Vec<String> = commands.lines().map(str::to_owned).collect();
+    let last = steps.iter().position(|step| step.contains(REQUEST)).context("the README sends no request")?;
+    steps.truncate(last + 1);
+    Ok(steps)
+}
+
+async fn service(namespace: &str) -> Result<String> {
+    kubectl::run(&["--namespace", namespace, "get", "service", "web", "--output", SERVICE]).await
+}
