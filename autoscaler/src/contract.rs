@@ -42,9 +42,16 @@ pub const INJECTION: &str = "queue-proxy.autoscaling.rouse.dev";
 /// Label of all objects that zero-scaler creates; its value is the name of the workload, or the
 /// [shortened](short_name::workload_label) name.
 pub const WORKLOAD_LABEL: &str = "autoscaling.rouse.dev/workload";
-/// Value of `endpointslice.kubernetes.io/managed-by` on our EndpointSlices. The controllers of
-/// Kubernetes do not change slices with another manager.
+/// Value of `endpointslice.kubernetes.io/managed-by` on our EndpointSlices of Services with a
+/// selector. The controllers of Kubernetes do not change slices with another manager.
 pub const SLICE_MANAGER: &str = "zero-scaler.autoscaling.rouse.dev";
+/// The same label's value on all EndpointSlices that Kubernetes writes for a selector, and on ours
+/// of Services without one: Kubernetes leaves those alone until the Service gets a selector, and
+/// then deletes them, whether or not a zero-scaler is left to do it.
+pub const KUBERNETES_SLICE_MANAGER: &str = "endpointslice-controller.k8s.io";
+/// Label (value `"true"`) by which our slices of Services without a selector differ from those of
+/// Kubernetes. Kubernetes copies labels of a Service to its slices, so a policy refuses this one.
+pub const MANAGED_SLICE: &str = "autoscaling.rouse.dev/managed-slice";
 
 /// Annotation on an HPA: `"true"` enables scale-to-zero.
 pub const SCALE_TO_ZERO: &str = "autoscaling.rouse.dev/scale-to-zero";

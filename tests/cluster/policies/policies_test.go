@@ -35,6 +35,7 @@ const (
 	activator  = "system:serviceaccount:rouse-system:activator"
 	collector  = "system:serviceaccount:kube-system:generic-garbage-collector"
 	namespaces = "system:serviceaccount:kube-system:namespace-controller"
+	endpoints  = "system:serviceaccount:kube-system:endpointslice-controller"
 	manager    = "system:kube-controller-manager"
 	tenant     = "tenant"
 	ours       = "zero-scaler.autoscaling.rouse.dev"
@@ -227,18 +228,28 @@ func check(t *testing.T, name string, admitted bool, requests ...request) {
 	}
 }
 
+// slice returns an EndpointSlice of a manager, of a managed Service or not.
+func slice(manager string, isManaged bool, port int) object {
+	labels := object{"endpointslice.kubernetes.io/managed-by": manager}
+	if isManaged {
+		labels["autoscaling.rouse.dev/managed-slice"] = "true"
+	}
+	return object{"metadata": object{"name": "web-1", "labels": labels}, "ports": []object{{"port": port}}}
+}
+
 func labelled(labels object, spec object) object {
 	return object{"metadata": object{"name": "web", "labels": labels}, "spec": spec}
 }
 
 func TestInternalObjectsAreWrittenByTheZeroScalerAlone(t *testing.T) {
 	of := func(port int) object {
-		ports := []object{{"activatorPort": port}}
-		return object{"metadata": object{"name": "web"}, "status": object{"ports": ports}, "ports": ports}
+		claim := slice(ours, false, port)
+		claim["status"] = object{"ports": claim["ports"]}
+		return claim
 	}
 	claim, forged := of(20000), of(20001)
 	owned := of(20000)
-	owned["metadata"] = object{"name": "web", "ownerReferences": []object{{"name": "other"}}}
+	owned["metadata"].(object)["ownerReferences"] = []object{{"name": "other"}}
 	impersonates := []string{"/serviceaccounts/zero-scaler"}
 	for _, policy := range []string{"internal-objects", "internal-slices"} {
 		check(t, policy, true,
@@ -266,8 +277,8 @@ func TestInternalObjectsAreWrittenByTheZeroScalerAlone(t *testing.T) {
 
 // Only RBAC applies to the deletion of objects of a deleted installation. What the next installation reads stays as it is.
 func TestLeftInternalObjectsAreDeletedByAdministrators(t *testing.T) {
-	claim := object{"metadata": object{"name": "web"}, "spec": "20000", "ports": []object{{"port": 20000}}}
-	forged := object{"metadata": object{"name": "web"}, "spec": "20001", "ports": []object{{"port": 20001}}}
+	claim, forged := slice(ours, false, 20000), slice(ours, false, 20001)
+	claim["spec"], forged["spec"] = "20000", "20001"
 	for _, policy := range []string{"internal-objects", "internal-slices"} {
 		mayDelete := []string{"admissionregistration.k8s.io/validatingadmissionpolicies/" + policy + ".autoscaling.rouse.dev"}
 		check(t, policy, true,
@@ -278,6 +289,28 @@ func TestLeftInternalObjectsAreDeletedByAdministrators(t *testing.T) {
 			request{user: tenant, operation: admission.Update, before: claim, after: forged, isDeleted: true},
 			request{user: "admin", operation: admission.Update, before: claim, after: forged, rights: mayDelete})
 	}
+}
+
+// Kubernetes takes over a managed Service that gets a selector, and gives no slice of its own the label of the zero-scaler's.
+func TestKubernetesOnlyDeletesSlicesOfManagedServices(t *testing.T) {
+	const policy = "internal-slices"
+	managed, forged := slice(kubernetes, true, 20000), slice(kubernetes, true, 20001)
+	plain := slice(kubernetes, false, 20000)
+	check(t, policy, true,
+		request{user: zeroScaler, operation: admission.Create, after: managed},
+		request{user: zeroScaler, operation: admission.Update, before: managed, after: forged},
+		request{user: endpoints, operation: admission.Delete, before: managed},
+		request{user: endpoints, operation: admission.Create, after: plain},
+		request{user: endpoints, operation: admission.Update, before: plain, after: plain},
+		request{user: tenant, operation: admission.Delete, before: slice(another, false, 20000)},
+		request{user: tenant, operation: admission.Create, after: object{"metadata": object{"name": "web-1"}}})
+	check(t, policy, false,
+		request{user: endpoints, operation: admission.Create, after: managed},
+		request{user: endpoints, operation: admission.Update, before: plain, after: managed},
+		request{user: endpoints, operation: admission.Update, before: managed, after: forged},
+		request{user: tenant, operation: admission.Create, after: managed},
+		request{user: tenant, operation: admission.Update, before: managed, after: plain},
+		request{user: tenant, operation: admission.Delete, before: managed})
 }
 
 func TestActivatorScalesFromZeroToOneOnly(t *testing.T) {
@@ -336,22 +369,61 @@ func TestZeroScalerWritesItsOwnServicesOnly(t *testing.T) {
 		request{user: zeroScaler, operation: admission.Delete, before: bare})
 }
 
-func TestZeroScalerWritesItsOwnSlicesOnly(t *testing.T) {
-	of := func(manager string) object {
-		return object{"metadata": object{"name": "web-1", "labels": object{"endpointslice.kubernetes.io/managed-by": manager}}}
+func TestZeroScalerGivesServicesASelectorAndTargetPortsAndNothingElse(t *testing.T) {
+	of := func(selector any, target any, changes object) object {
+		port := object{"name": "http", "port": 80, "nodePort": 30080, "protocol": "TCP", "targetPort": target}
+		spec := object{"type": "NodePort", "clusterIP": "10.96.0.1", "ports": []object{port}}
+		if selector != nil {
+			spec["selector"] = object{"app": selector}
+		}
+		for field, value := range changes {
+			spec[field] = value
+		}
+		return labelled(object{"team": "shop"}, spec)
 	}
+	without := of(nil, 80, nil)
+	restored := of("web", 8080, nil)
+	relabelled := of("web", 8080, nil)
+	relabelled["metadata"].(object)["labels"] = object{"team": "other"}
+	renumbered := of("web", 8080, nil)
+	renumbered["spec"].(object)["ports"].([]object)[0]["nodePort"] = 30081
+	typeless := of("web", 8080, nil)
+	delete(typeless["spec"].(object), "type")
+	update := func(before, after object) request {
+		return request{user: zeroScaler, operation: admission.Update, before: before, after: after}
+	}
+	check(t, "zero-scaler-services", true,
+		update(without, restored), update(of("web", "queue-proxy", nil), of("web", 8080, nil)))
+	check(t, "zero-scaler-services", false,
+		update(restored, without),
+		update(restored, of("other", 8080, nil)),
+		update(without, of("web", 8080, object{"type": "LoadBalancer"})),
+		update(without, of("web", 8080, object{"externalIPs": []string{"192.0.2.1"}})),
+		update(without, typeless),
+		update(without, relabelled),
+		update(without, renumbered))
+}
+
+func TestZeroScalerWritesItsOwnSlicesOnly(t *testing.T) {
+	of := func(manager string) object { return slice(manager, false, 20000) }
+	managed := slice(kubernetes, true, 20000)
 	bare := object{"metadata": object{"name": "web-1"}}
 	check(t, "zero-scaler-slices", true,
 		request{user: zeroScaler, operation: admission.Create, after: of(ours)},
 		request{user: zeroScaler, operation: admission.Update, before: of(ours), after: of(ours)},
 		request{user: zeroScaler, operation: admission.Delete, before: of(ours)},
 		request{user: zeroScaler, operation: admission.Delete, before: of(kubernetes)},
+		request{user: zeroScaler, operation: admission.Create, after: managed},
+		request{user: zeroScaler, operation: admission.Update, before: managed, after: managed},
+		request{user: zeroScaler, operation: admission.Delete, before: managed},
 		request{user: tenant, operation: admission.Delete, before: of(another)})
 	check(t, "zero-scaler-slices", false,
 		request{user: zeroScaler, operation: admission.Create, after: of(kubernetes)},
 		request{user: zeroScaler, operation: admission.Create, after: bare},
 		request{user: zeroScaler, operation: admission.Update, before: of(kubernetes), after: of(ours)},
 		request{user: zeroScaler, operation: admission.Update, before: of(ours), after: of(kubernetes)},
+		request{user: zeroScaler, operation: admission.Update, before: of(kubernetes), after: managed},
+		request{user: zeroScaler, operation: admission.Create, after: slice(another, true, 20000)},
 		request{user: zeroScaler, operation: admission.Delete, before: of(mirroring)},
 		request{user: zeroScaler, operation: admission.Delete, before: of(another)},
 		request{user: zeroScaler, operation: admission.Delete, before: bare})

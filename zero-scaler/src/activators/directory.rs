@@ -10,8 +10,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use autoscaler::api::PortLease;
@@ -48,7 +48,7 @@ pub struct Activators {
     cache: Arc<ClusterCache>,
     system_namespace: String,
     prober: Arc<dyn PathProber>,
-    namespace_is_deleted: AtomicBool,
+    namespace_deleted_at: OnceLock<Instant>,
     uninstall_is_announced: AtomicBool,
     reports: ActivatorReports,
     /// Successful probes by activator and leased port.
@@ -95,7 +95,7 @@ impl Activators {
             cache,
             system_namespace,
             prober,
-            namespace_is_deleted: AtomicBool::new(false),
+            namespace_deleted_at: OnceLock::new(),
             uninstall_is_announced: AtomicBool::new(false),
             reports: ActivatorReports::default(),
             listening: Mutex::default(),
@@ -167,7 +167,12 @@ impl Activators {
 
     /// Records that the installation's namespace is being deleted, for good.
     pub fn namespace_is_deleted(&self) {
-        self.namespace_is_deleted.store(true, Ordering::Relaxed);
+        self.namespace_deleted_at.get_or_init(now);
+    }
+
+    /// Time since that was recorded.
+    pub fn namespace_deleted_for(&self) -> Option<Duration> {
+        self.namespace_deleted_at.get().map(|at| now().saturating_duration_since(*at))
     }
 
     /// Records whether an uninstall is announced. Returns whether that changed.
@@ -177,8 +182,7 @@ impl Activators {
 
     /// Whether all activators are about to be deleted for good.
     pub fn are_leaving(&self) -> bool {
-        self.namespace_is_deleted.load(Ordering::Relaxed)
-            || self.uninstall_is_announced.load(Ordering::Relaxed)
+        self.namespace_deleted_at.get().is_some() || self.uninstall_is_announced.load(Ordering::Relaxed)
     }
 
     /// Time without a ready activator; `None` while one is ready and stays.

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::contract::{LEASED_PORTS, SLICE_MANAGER, WORKLOAD_LABEL};
+use autoscaler::contract::{LEASED_PORTS, MANAGED_SLICE, SLICE_MANAGER, WORKLOAD_LABEL};
 use component_base::kubernetes::Decoded;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
@@ -108,10 +108,13 @@ pub fn service_of(slice: &ObjectMeta) -> Option<ServiceName> {
     Some((slice.namespace.clone()?, service.clone()))
 }
 
-/// Whether the zero-scaler wrote a slice.
+/// Whether the zero-scaler wrote a slice. A slice of Kubernetes has the label of a managed slice if
+/// its Service has it, and belongs to that Service.
 pub fn is_ours(slice: &EndpointSlice) -> bool {
-    let labels = slice.metadata.labels.as_ref();
-    labels.and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|manager| manager == SLICE_MANAGER)
+    let Some(labels) = &slice.metadata.labels else { return false };
+    let is_of_service = || controller_of(slice).is_some_and(|owner| owner.kind == "Service");
+    labels.get(MANAGED_BY).is_some_and(|manager| manager == SLICE_MANAGER)
+        || labels.contains_key(MANAGED_SLICE) && !is_of_service()
 }
 
 /// The leased ports to which a slice of ours leads.
@@ -268,6 +271,26 @@ mod tests {
         );
         index.apply(&Event::Delete(written("new-4", "new", "web")));
         assert!(index.lock().current.services.len() == 1 && index.services_with_slices_of(&web).is_empty());
+    }
+
+    /// Kubernetes copies the labels of a Service to its slices.
+    #[test]
+    fn slice_of_a_service_with_the_label_is_not_ours() {
+        let of_owner = |kind: &str, manager: &str, labelled: bool| {
+            let mut labels = serde_json::json!({MANAGED_BY: manager});
+            if labelled {
+                labels[MANAGED_SLICE] = "true".into();
+            }
+            let owner = serde_json::json!({"apiVersion": "v1", "kind": kind, "name": "web", "uid": "1", "controller": true});
+            let slice = serde_json::json!({
+                "metadata": {"labels": labels, "ownerReferences": [owner]}, "addressType": "IPv4", "endpoints": []});
+            is_ours(&serde_json::from_value(slice).unwrap())
+        };
+        const KUBERNETES: &str = "endpointslice-controller.k8s.io";
+        assert!(of_owner("ServerlessService", SLICE_MANAGER, false), "attached, and of earlier versions");
+        assert!(of_owner("ServerlessService", KUBERNETES, true));
+        assert!(!of_owner("Service", KUBERNETES, true));
+        assert!(!of_owner("Service", KUBERNETES, false));
     }
 
     #[test]

@@ -35,6 +35,7 @@ use crate::kubernetes::errors::{is_being_deleted, is_outage, is_webhook_failure,
 use crate::kubernetes::event_deduplicator::EventDeduplicator;
 use crate::kubernetes::reasons::Reason;
 use crate::scaling::scale_targets::ScaleError;
+use crate::uninstall::error::UninstallError;
 
 /// Concurrent reconciles of one kind. When an activator stops, the slices of all workloads have to
 /// be written while it still accepts connections: 5,000 in two seconds, at ten milliseconds a
@@ -64,6 +65,9 @@ pub enum ReconcileError {
     /// The target could not be read or written.
     #[error(transparent)]
     Scale(#[from] ScaleError),
+    /// A Service could not be returned to Kubernetes.
+    #[error(transparent)]
+    Restoration(#[from] UninstallError),
     /// An object could not be serialized.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
@@ -80,7 +84,7 @@ impl ReconcileError {
     pub fn refusal(&self) -> Option<&str> {
         match self {
             Self::Api(error) => refusal(error),
-            Self::Scale(_) | Self::Json(_) | Self::NotDue(_) => None,
+            Self::Scale(_) | Self::Restoration(_) | Self::Json(_) | Self::NotDue(_) => None,
         }
     }
 
@@ -101,7 +105,7 @@ impl ReconcileError {
     fn is_urgent(&self) -> bool {
         match self {
             Self::Api(error) => is_outage(error),
-            Self::Scale(_) => true,
+            Self::Scale(_) | Self::Restoration(_) => true,
             Self::Json(_) | Self::NotDue(_) => false,
         }
     }

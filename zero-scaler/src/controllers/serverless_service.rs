@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  observe ──► lease ports (status first: activators open them) ──► probe activators ──► desired
-//!    ──► apply ──► delete leftovers of Kubernetes ──► status
+//!    ──► apply ──► delete leftovers of Kubernetes ──► status ──► (at the end of Rouse) release
 //! ```
 //!
 //! A write that fails ends none of the others: endpoints follow the pods and activators, and the
@@ -18,6 +18,7 @@ mod desired;
 mod foreign_endpoints;
 mod observe;
 mod status;
+mod teardown;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +65,10 @@ pub async fn reconcile(
             return withdrawn.map(|()| Action::requeue(RESYNC));
         }
     };
+    if observed.namespace_deleted_for.is_some() && foreign_endpoints::are_awaited(&key, sks, &context) {
+        // It was released, and what Kubernetes writes for it replaces what is there.
+        return Ok(Action::await_change());
+    }
     let client = context.clients.urgent.without_rate_limit();
     if apply::adopts(&observed) && !may_adopt(client, sks.as_ref()).await? {
         return Ok(Action::await_change());
@@ -92,6 +97,9 @@ pub async fn reconcile(
     written?;
     if let Some(error) = foreign.error {
         return Err(error.into());
+    }
+    if let Some(left) = teardown::release(&observed, client).await? {
+        return Ok(Action::requeue(left));
     }
     let again = if observed.unleased.is_some() { UNLEASED_RETRY } else { RESYNC };
     Ok(Action::requeue(context.routing.activators.retry_after(&key, all).unwrap_or(again)))

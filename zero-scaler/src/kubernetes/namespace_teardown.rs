@@ -1,11 +1,12 @@
-//! Teardown of the installation: scales all workloads from zero when its namespace is deleted.
+//! Teardown of the installation: scales all workloads from zero when its namespace is deleted, and
+//! returns their Services to Kubernetes.
 //!
 //! Without activators, no component holds requests. Kubernetes sets the deletion timestamp before
 //! it deletes the namespace's objects, pods have a grace period, and the account's token stays
 //! valid for some seconds. That is enough time to scale all workloads at zero. From the timestamp
 //! on, no activator counts as ready, no workload is scaled to zero, and Services get pod endpoints
-//! as soon as pods exist. An installation that is removed in another way has no such warning: see
-//! docs/howto/operate/uninstall.md.
+//! and a selector as soon as pods exist. An installation that is removed in another way has no such
+//! warning: see docs/howto/operate/uninstall.md.
 
 use component_base::kubernetes::watch_object;
 use futures::{StreamExt, pin_mut};

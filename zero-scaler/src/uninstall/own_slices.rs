@@ -1,13 +1,14 @@
 //! Waits until requests of restored Services no longer need EndpointSlices of Rouse.
 //!
-//! The zero-scaler deletes its slices of a Service that got a selector once Kubernetes has written
-//! its own. Slices of a Service without ready pods do not count: no request would be served.
+//! Kubernetes deletes the slices of Rouse when it has written its own for a Service that got a
+//! selector, and the zero-scaler those beside them. Slices of a Service without ready pods do not
+//! count: no request would be served.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::contract::SLICE_MANAGER;
+use autoscaler::contract::{MANAGED_SLICE, SLICE_MANAGER};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -49,10 +50,15 @@ pub async fn until_none_serves(
 
 /// The Services that have a slice of Rouse.
 async fn services(client: &Client) -> Result<BTreeSet<Key>, UninstallError> {
-    let ours =
-        ListParams::default().labels(&format!("endpointslice.kubernetes.io/managed-by={SLICE_MANAGER}"));
-    let slices = Api::<EndpointSlice>::all(client.clone()).list_metadata(&ours).await;
-    let slices = slices.map_err(UninstallError::api("list EndpointSlices"))?.items;
-    let service = |labels: &std::collections::BTreeMap<String, String>| labels.get(SERVICE_NAME).cloned();
-    Ok(slices.iter().filter_map(|s| Some(Key::new(s.namespace()?, service(s.labels())?))).collect())
+    let attached = format!("endpointslice.kubernetes.io/managed-by={SLICE_MANAGER}");
+    let mut services = BTreeSet::new();
+    for ours in [MANAGED_SLICE, &attached] {
+        let ours = ListParams::default().labels(ours);
+        let slices = Api::<EndpointSlice>::all(client.clone()).list_metadata(&ours).await;
+        let slices = slices.map_err(UninstallError::api("list EndpointSlices"))?.items;
+        services.extend(
+            slices.iter().filter_map(|s| Some(Key::new(s.namespace()?, s.labels().get(SERVICE_NAME)?))),
+        );
+    }
+    Ok(services)
 }

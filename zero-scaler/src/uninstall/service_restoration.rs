@@ -41,7 +41,11 @@ pub async fn restore_all(client: &Client) -> Result<Vec<RestoredService>, Uninst
     Ok(restored.into_iter().flatten().collect())
 }
 
-async fn restore(
+/// Restores the Service of a workload.
+///
+/// # Errors
+/// When the API server refuses a request.
+pub(crate) async fn restore(
     client: &Client,
     sks: &ServerlessService,
 ) -> Result<Option<RestoredService>, UninstallError> {

@@ -160,7 +160,7 @@ impl Cluster {
 
     /// The endpoints of the Service by its slices, which a kube-proxy may not have applied yet.
     pub fn service_endpoints(&self) -> Vec<String> {
-        let path = format!("{SLICES}/shop/endpointslices/web-rouse-ipv4");
+        let path = format!("{SLICES}/shop/endpointslices/web-rouse-managed-ipv4");
         let slice = self.api.get(&path).unwrap_or_default();
         let endpoints = slice["endpoints"].as_array().into_iter().flatten();
         endpoints.map(|endpoint| endpoint["addresses"][0].as_str().unwrap().to_owned()).collect()

@@ -110,9 +110,10 @@ pub(crate) async fn until_nothing_is_left() -> Result<()> {
 /// `kind/name`. Events expire by themselves.
 async fn objects() -> Result<Vec<String>> {
     let labelled = "app.kubernetes.io/part-of=rouse";
-    let slices = "endpointslice.kubernetes.io/managed-by=zero-scaler.autoscaling.rouse.dev";
+    let attached = "endpointslice.kubernetes.io/managed-by=zero-scaler.autoscaling.rouse.dev";
+    let managed = "autoscaling.rouse.dev/managed-slice";
     let mut found = Vec::new();
-    for selected in [["--selector", labelled], ["--selector", slices]] {
+    for selected in [["--selector", labelled], ["--selector", attached], ["--selector", managed]] {
         found.extend(
             names(&kinds(&["--verbs=list"]).await?, &[&["--all-namespaces"], &selected[..]].concat()).await?,
         );

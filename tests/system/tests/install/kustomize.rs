@@ -48,14 +48,14 @@ async fn components_of_kustomize_leave_apis_of_other_adapters() -> Result<()> {
 
 /// A copy of `deploy/`, and a kustomization with some of its components: kustomize accepts only
 /// folders that it reaches by a relative path.
-struct Manifests {
+pub(crate) struct Manifests {
     folder: PathBuf,
 }
 
 // === impl Manifests ===
 
 impl Manifests {
-    fn copy(components: &[&str]) -> Result<Self> {
+    pub(crate) fn copy(components: &[&str]) -> Result<Self> {
         let folder = std::env::temp_dir().join("rouse-test-kustomize");
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
@@ -91,11 +91,11 @@ impl Manifests {
         Ok(())
     }
 
-    fn choice(&self) -> Result<String> {
+    pub(crate) fn choice(&self) -> Result<String> {
         text(&self.folder.join("choice"))
     }
 
-    async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+    pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         kubectl::run(arguments).await
     }
 }

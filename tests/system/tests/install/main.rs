@@ -4,6 +4,7 @@
 //! They run one after another, and each begins by checking that nothing of Rouse is on the cluster.
 
 mod beside_keda;
+mod deletion_orders;
 mod installed;
 mod kustomize;
 mod other_adapter;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use autoscaler::api::{PodAutoscaler, ServerlessService, SksMode};
+use autoscaler::contract::{KUBERNETES_SLICE_MANAGER, MANAGED_SLICE};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Service;
@@ -28,8 +29,6 @@ const NAME: &str = "adopted";
 const RELEASED: Duration = Duration::from_secs(90);
 /// Requests a second, each on a new connection.
 const RATE: f64 = 100.0;
-/// The writer of an ordinary Service's endpoints.
-const KUBERNETES: &str = "endpointslice-controller.k8s.io";
 
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
@@ -76,7 +75,8 @@ async fn make_managed(namespace: &TestNamespace, plain: &Workload) -> Result<()>
     plain.create_hpa(namespace).await?;
     change_service(namespace, &json!({"selector": null})).await?;
     until_mode(namespace, NAME, SksMode::Proxy).await?;
-    until_endpoints_of(namespace, autoscaler::contract::SLICE_MANAGER).await
+    until_endpoints_are(namespace, "slices of Rouse", |slice| slice.labels().contains_key(MANAGED_SLICE))
+        .await
 }
 
 /// The selector, then no HPA.
@@ -114,21 +114,27 @@ async fn delete_hpa(namespace: &TestNamespace) -> Result<()> {
         Ok(Some(()))
     })
     .await?;
-    until_endpoints_of(namespace, KUBERNETES).await
+    let of_kubernetes = |slice: &EndpointSlice| {
+        let manager = slice.labels().get("endpointslice.kubernetes.io/managed-by");
+        manager.is_some_and(|it| it == KUBERNETES_SLICE_MANAGER)
+            && !slice.labels().contains_key(MANAGED_SLICE)
+    };
+    until_endpoints_are(namespace, "slices of Kubernetes", of_kubernetes).await
 }
 
 /// Waits until all EndpointSlices of the Service are of one writer.
-async fn until_endpoints_of(namespace: &TestNamespace, manager: &str) -> Result<()> {
+async fn until_endpoints_are(
+    namespace: &TestNamespace,
+    what: &str,
+    is_expected: impl Fn(&EndpointSlice) -> bool,
+) -> Result<()> {
     let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={NAME}"));
-    wait::until(&format!("EndpointSlices of {manager} alone"), RELEASED, || async {
+    wait::until(&format!("{what} alone"), RELEASED, || async {
         let slices = namespace.api::<EndpointSlice>().list(&of_service).await?.items;
-        let managers: Vec<_> = slices
-            .iter()
-            .filter_map(|slice| slice.labels().get("endpointslice.kubernetes.io/managed-by"))
-            .collect();
-        let are_expected = managers.iter().all(|found| *found == manager);
-        ensure!(are_expected, "{managers:?}; {}", state(namespace, NAME).await);
-        Ok((!managers.is_empty()).then_some(()))
+        let others: Vec<_> =
+            slices.iter().filter(|slice| !is_expected(slice)).map(|s| s.name_any()).collect();
+        ensure!(others.is_empty(), "{others:?}; {}", state(namespace, NAME).await);
+        Ok((!slices.is_empty()).then_some(()))
     })
     .await
 }

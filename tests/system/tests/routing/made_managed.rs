@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use autoscaler::contract::MANAGED_SLICE;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -19,7 +20,6 @@ use system_tests::workloads::workload::{Workload, state};
 
 /// Enough for a reconcile and the mirroring of Endpoints.
 const RECONCILED: Duration = Duration::from_secs(60);
-const MANAGER: &str = "endpointslice.kubernetes.io/managed-by";
 
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
@@ -53,15 +53,11 @@ async fn make_managed(namespace: &TestNamespace, name: &str) -> Result<()> {
     let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
     wait::until("the slices of the zero-scaler alone", RECONCILED, || async {
         let all = slices.list(&of_service).await?.items;
-        let managers: Vec<_> = all.iter().filter_map(|slice| slice.labels().get(MANAGER)).collect();
-        let is_ours = |manager: &&String| manager.as_str() == autoscaler::contract::SLICE_MANAGER;
+        let is_foreign = |slice: &&EndpointSlice| !slice.labels().contains_key(MANAGED_SLICE);
+        let foreign: Vec<_> = all.iter().filter(is_foreign).map(ResourceExt::name_any).collect();
         let are_deleted = endpoints.get_opt(name).await?.is_none();
-        ensure!(
-            are_deleted && managers.iter().all(is_ours),
-            "{managers:?}; {}",
-            state(namespace, name).await
-        );
-        Ok((!managers.is_empty()).then_some(()))
+        ensure!(are_deleted && foreign.is_empty(), "{foreign:?}; {}", state(namespace, name).await);
+        Ok((!all.is_empty()).then_some(()))
     })
     .await
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use autoscaler::api::{Metric, PodAutoscaler, ServerlessService};
+use autoscaler::contract::{MANAGED_SLICE, SLICE_MANAGER};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -81,14 +82,14 @@ async fn user_with_all_rights_in_a_namespace_writes_no_internal_object() -> Resu
     let status = Patch::Merge(json!({"status": {"desiredReplicas": 9}}));
     ensure_refused(autoscalers.patch_status("guarded", &merge, &status).await, refused)?;
     let slices: Api<EndpointSlice> = tenant.api();
-    let slice = json!({
-        "metadata": {"name": "forged", "labels": {
-            "kubernetes.io/service-name": "guarded",
-            "endpointslice.kubernetes.io/managed-by": autoscaler::contract::SLICE_MANAGER}},
-        "addressType": "IPv4", "endpoints": [], "ports": [{"name": "http", "port": 20000}],
-    });
-    let slice: EndpointSlice = serde_json::from_value(slice)?;
-    ensure_refused(slices.create(&PostParams::default(), &slice).await, refused)?;
+    for label in [("endpointslice.kubernetes.io/managed-by", SLICE_MANAGER), (MANAGED_SLICE, "true")] {
+        let slice = json!({
+            "metadata": {"name": "forged", "labels": {"kubernetes.io/service-name": "guarded", label.0: label.1}},
+            "addressType": "IPv4", "endpoints": [], "ports": [{"name": "http", "port": 20000}],
+        });
+        let slice: EndpointSlice = serde_json::from_value(slice)?;
+        ensure_refused(slices.create(&PostParams::default(), &slice).await, refused)?;
+    }
 
     // Garbage collection may delete them; the end of the namespace shows the same of its
     // controller.

@@ -5,6 +5,13 @@
 //! as a whole. Only more than a thousand endpoints, the API's limit, need a second slice, and pods
 //! that have different numbers for a named port, which the sidecar's is.
 //!
+//! The slices of a managed Service have the manager label of Kubernetes' own. Its controller skips
+//! slices of a Service without a selector. Once the Service has one, it writes its own slices and
+//! deletes those that do not belong to the Service, in this order. So a Service that gets its
+//! selector back is served by Kubernetes alone, even if no part of Rouse is left. Attached, slices
+//! of Rouse are beside those of Kubernetes, and need another manager. A slice is not changed from
+//! one manager to the other, as Kubernetes may be about to delete it: the names differ.
+//!
 //! Ports of other protocols than TCP are in slices of their own, which lead to the pods in both
 //! modes: no activator serves them, and without these slices they would have no endpoint.
 
@@ -13,7 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use autoscaler::api::{PortLease, SksMode};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::short_name::workload_label;
-use autoscaler::contract::{QUEUE_PROXY_PORT, SLICE_MANAGER, WORKLOAD_LABEL};
+use autoscaler::contract::{
+    KUBERNETES_SLICE_MANAGER, MANAGED_SLICE, QUEUE_PROXY_PORT, SLICE_MANAGER, WORKLOAD_LABEL,
+};
 use autoscaler::findings::service::ServiceFields;
 use autoscaler::routing::sks_mode;
 use k8s_openapi::api::core::v1::{Service, ServicePort};
@@ -23,6 +32,7 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::observe::ObservedService;
+use super::teardown::leaves_activators_out;
 use crate::cache::service::{has_pod_targets, topology_annotations};
 use crate::cache::slice_index::{MANAGED_BY, SERVICE_NAME};
 use crate::kubernetes::server_side_apply::owner;
@@ -52,6 +62,10 @@ pub(super) struct ServingPath {
 impl ServingPath {
     /// The path, given the activators that listen on all ports.
     pub(super) fn new(observed: &ObservedService, listening: Vec<PodEndpoint>) -> Self {
+        let pods_alone = Self { mode: SksMode::Serve, activators: Vec::new(), ports: Vec::new() };
+        if leaves_activators_out(observed) {
+            return pods_alone;
+        }
         let wanted = match observed.sks.spec.mode {
             SksMode::Proxy if observed.may_proxy() => SksMode::Proxy,
             SksMode::Proxy | SksMode::Serve => SksMode::Serve,
@@ -61,7 +75,7 @@ impl ServingPath {
         let count = u32::try_from(activators.len()).unwrap_or(u32::MAX);
         match sks_mode::in_force(wanted, observed.ready_pods(), count) {
             SksMode::Proxy => Self { mode: SksMode::Proxy, activators, ports },
-            SksMode::Serve => Self { mode: SksMode::Serve, activators: Vec::new(), ports: Vec::new() },
+            SksMode::Serve => pods_alone,
         }
     }
 }
@@ -112,7 +126,7 @@ fn direct_slices(observed: &ObservedService, family: &str) -> Vec<EndpointSlice>
         ports.iter().filter_map(port).collect()
     };
     let groups = pod_groups(observed, family, on_pod);
-    slices_of_groups(observed, &format!("rouse-direct-{}", family.to_lowercase()), family, groups)
+    slices_of_groups(observed, &format!("rouse-managed-direct-{}", family.to_lowercase()), family, groups)
 }
 
 fn of_family(observed: &ObservedService, path: &ServingPath, family: &str) -> Vec<EndpointSlice> {
@@ -134,7 +148,8 @@ fn of_family(observed: &ObservedService, path: &ServingPath, family: &str) -> Ve
     } else {
         pod_groups(observed, family, |slice| pod_ports(observed, slice))
     };
-    slices_of_groups(observed, &format!("rouse-{}", family.to_lowercase()), family, groups)
+    let prefix = if observed.managed { "rouse-managed" } else { "rouse" };
+    slices_of_groups(observed, &format!("{prefix}-{}", family.to_lowercase()), family, groups)
 }
 
 /// The pods by the numbers of their ports. The first group has a ready pod if there is one: slices
@@ -232,15 +247,17 @@ fn endpoint_port(name: String, number: u16, app_protocol: Option<String>) -> End
 
 fn metadata(observed: &ObservedService, name: String) -> ObjectMeta {
     let workload = workload_label(&observed.key.name);
+    let manager = if observed.managed { KUBERNETES_SLICE_MANAGER } else { SLICE_MANAGER };
     let labels = [
         (SERVICE_NAME, observed.sks.spec.service.as_str()),
-        (MANAGED_BY, SLICE_MANAGER),
+        (MANAGED_BY, manager),
         (WORKLOAD_LABEL, workload.as_str()),
     ];
+    let managed = observed.managed.then_some((MANAGED_SLICE, "true"));
     ObjectMeta {
         name: Some(name),
         namespace: Some(observed.key.namespace.clone()),
-        labels: Some(labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()),
+        labels: Some(labels.into_iter().chain(managed).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()),
         owner_references: Some(vec![owner(&observed.sks)]),
         ..ObjectMeta::default()
     }

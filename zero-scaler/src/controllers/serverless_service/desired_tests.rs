@@ -46,6 +46,7 @@ pub(super) fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> Obser
         foreign_slices: Vec::new(),
         activators: vec![endpoint("10.2.0.1", true), endpoint("10.2.0.2", true)],
         activators_leaving: false,
+        namespace_deleted_for: None,
         start_failure: None,
         unleased: None,
         other_targets: Vec::new(),
@@ -81,9 +82,10 @@ fn managed_service_routes_to_activators_on_leased_ports() {
         serde_json::to_value(&slices).unwrap(),
         json!([{
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": "web-rouse-ipv4", "namespace": "shop",
+            "metadata": {"name": "web-rouse-managed-ipv4", "namespace": "shop",
                 "labels": {"kubernetes.io/service-name": "web", "autoscaling.rouse.dev/workload": "web",
-                    "endpointslice.kubernetes.io/managed-by": "zero-scaler.autoscaling.rouse.dev"},
+                    "autoscaling.rouse.dev/managed-slice": "true",
+                    "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"},
                 "ownerReferences": [{"apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "ServerlessService",
                     "name": "web", "uid": "u-2", "controller": true}]},
             "addressType": "IPv4",
@@ -112,7 +114,7 @@ fn ports_of_other_protocols_lead_to_pods_in_both_modes() {
         ports.push(serde_json::from_value(udp).unwrap());
         let (_, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
         assert_eq!((shape(&slices)[0].0.clone(), slices.len()), (tcp, 2), "{mode}");
-        assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-direct-ipv4"));
+        assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-managed-direct-ipv4"));
         assert_eq!(
             serde_json::to_value((&slices[1].ports, &slices[1].endpoints.as_ref().unwrap()[0].addresses))
                 .unwrap(),
@@ -149,7 +151,7 @@ fn pods_with_other_sidecar_ports_are_in_a_second_slice_behind_ready_ones() {
         let pods = [with_port("10.1.0.1", first_ready, 18012), with_port("10.1.0.2", true, 8012)];
         let (_, slices) = written(&observed("Serve", true, &pods), &[]);
         assert_eq!(shape(&slices), expected);
-        assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-ipv4-1"));
+        assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-managed-ipv4-1"));
     }
 }
 
@@ -158,6 +160,9 @@ fn attached_service_has_our_slice_only_in_proxy_mode() {
     let pods = [endpoint("10.1.0.1", true)];
     let (_, slices) = written(&observed("Proxy", false, &pods), &[endpoint("10.2.0.1", true)]);
     assert_eq!(shape(&slices), [(vec!["10.2.0.1"], vec![20001, 20002])]);
+    let labels = slices[0].metadata.labels.as_ref().unwrap();
+    assert_eq!(labels[MANAGED_BY], SLICE_MANAGER, "Kubernetes would delete it beside its own");
+    assert!(!labels.contains_key(MANAGED_SLICE));
     let (_, slices) = written(&observed("Serve", false, &pods), &[endpoint("10.2.0.1", true)]);
     assert_eq!(shape(&slices), []);
     // No pod is ready: the activators enter in either mode.
@@ -194,7 +199,7 @@ fn each_ip_family_has_its_own_slice_and_fallback() {
         Some(vec!["IPv4".into(), "IPv6".into()]);
     let (_, slices) = written(&dual, &[endpoint("10.2.0.1", true)]);
     assert_eq!(shape(&slices), [(vec!["10.2.0.1"], vec![20001, 20002]), (vec!["fd00::1"], vec![8012, 8012])]);
-    assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-ipv6"));
+    assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-managed-ipv6"));
 }
 
 #[test]
@@ -204,7 +209,7 @@ fn more_than_a_thousand_pods_need_a_second_slice() {
     let (_, slices) = written(&observed("Serve", true, &pods), &[]);
     let sizes: Vec<_> = slices.iter().map(|s| s.endpoints.as_ref().map_or(0, Vec::len)).collect();
     assert_eq!(sizes, [1000, 1]);
-    assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-ipv4-1"));
+    assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-managed-ipv4-1"));
     // The one that is not ready comes last.
     assert_eq!(shape(&slices)[1].0, ["10.1.0.0"]);
 }
@@ -285,7 +290,7 @@ fn pods_without_sidecar_serve_at_their_own_ports_if_no_activator_does() {
         shape(&slices),
         [(vec!["10.1.0.1", "10.1.0.3"], vec![3000, 9000]), (vec!["10.1.0.2"], vec![3001, 9000])]
     );
-    assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-ipv4-1"));
+    assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-managed-ipv4-1"));
     let (path, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
     assert_eq!((path.mode, shape(&slices)), (SksMode::Proxy, vec![(vec!["10.2.0.1"], vec![20001, 20002])]));
 }

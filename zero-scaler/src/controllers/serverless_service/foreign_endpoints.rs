@@ -1,7 +1,8 @@
 //! Endpoints that Rouse did not write.
 //!
 //! When a managed Service gets a selector, Kubernetes writes its endpoints a moment later. Until
-//! then the slices of Rouse stay, so that the Service is never without endpoints.
+//! then the slices of Rouse stay, so that the Service is never without endpoints. Kubernetes
+//! deletes them itself, if the zero-scaler does not.
 //!
 //! When a Service loses its selector, Kubernetes keeps the EndpointSlices that it wrote, and
 //! mirrors the Service's Endpoints into a further slice. It never updates them again, so after the
@@ -12,19 +13,18 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::ServerlessService;
+use autoscaler::contract::KUBERNETES_SLICE_MANAGER;
 use autoscaler::findings::service::foreign_endpoints;
 use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, ResourceExt};
 
 use super::observe::ObservedService;
-use crate::cache::slice_index::{MANAGED_BY, workload_of};
+use crate::cache::slice_index::{MANAGED_BY, is_ours, workload_of};
 use crate::controllers::context::Context;
 use crate::kubernetes::server_side_apply::delete_unchanged;
 use crate::pods::endpoints::{is_managed, is_ready};
 
-/// Manager of the slices of Services with a selector.
-const SLICE_CONTROLLER: &str = "endpointslice-controller.k8s.io";
 /// Manager of the slices that are copies of Endpoints. It deletes them with the Endpoints.
 const MIRRORING_CONTROLLER: &str = "endpointslicemirroring-controller.k8s.io";
 /// Label of the Endpoints of Services with a selector, since Kubernetes 1.33.
@@ -77,7 +77,7 @@ pub(super) fn are_awaited(key: &Key, sks: &ServerlessService, context: &Context)
     }
     let slices = context.cache.slices.of(&key.namespace, name);
     slices.iter().any(|slice| workload_of(slice).as_ref() == Some(key))
-        && !slices.iter().any(|slice| manager(slice) == Some(SLICE_CONTROLLER))
+        && !slices.iter().any(|slice| !is_ours(slice) && manager(slice) == Some(KUBERNETES_SLICE_MANAGER))
 }
 
 /// Deletes what Kubernetes left, given the slices that were just written.
@@ -86,8 +86,9 @@ pub(super) async fn delete_leftovers(
     written: &[EndpointSlice],
     context: &Context,
 ) -> ForeignEndpoints {
-    let is_leftover =
-        |slice: &&Arc<EndpointSlice>| matches!(manager(slice), Some(SLICE_CONTROLLER | MIRRORING_CONTROLLER));
+    let is_leftover = |slice: &&Arc<EndpointSlice>| {
+        matches!(manager(slice), Some(KUBERNETES_SLICE_MANAGER | MIRRORING_CONTROLLER))
+    };
     let (leftovers, others): (Vec<_>, Vec<_>) = observed.foreign_slices.iter().partition(is_leftover);
     let has_endpoints = |slice: &&Arc<EndpointSlice>| slice.endpoints.iter().flatten().next().is_some();
     let slices = others.into_iter().filter(has_endpoints).cloned().collect();
@@ -117,7 +118,7 @@ async fn delete(
     }
     let client = context.clients.urgent.without_rate_limit();
     // A mirrored slice would be written again for as long as its Endpoints exist.
-    for slice in leftovers.iter().filter(|slice| manager(slice) == Some(SLICE_CONTROLLER)) {
+    for slice in leftovers.iter().filter(|slice| manager(slice) == Some(KUBERNETES_SLICE_MANAGER)) {
         delete_unchanged(client, slice.as_ref()).await?;
     }
     let all = Api::<Endpoints>::namespaced(client.clone(), &observed.key.namespace);

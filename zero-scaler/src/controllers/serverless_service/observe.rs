@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure, targets_sidecar};
 use autoscaler::contract::selector::Selector;
@@ -54,6 +55,8 @@ pub(super) struct ObservedService {
     pub(super) activators: Vec<PodEndpoint>,
     /// Whether all activators are about to be deleted for good.
     pub(super) activators_leaving: bool,
+    /// Time since the namespace of the installation was deleted.
+    pub(super) namespace_deleted_for: Option<Duration>,
     /// Why no pod starts.
     pub(super) start_failure: Option<StartFailure>,
     /// Service ports with a target other than the sidecar. Attached, they lead past it; managed,
@@ -133,6 +136,7 @@ pub(super) fn observe(
             .failure(key, sks.status.as_ref().and_then(|s| s.start_failure.as_ref())),
         activators: context.routing.activators.ready(),
         activators_leaving: context.routing.activators.are_leaving(),
+        namespace_deleted_for: context.routing.activators.namespace_deleted_for(),
         other_targets: if with_sidecar {
             other_targets(&service, &app_targets(key, context))
         } else {

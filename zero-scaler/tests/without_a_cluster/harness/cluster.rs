@@ -454,8 +454,22 @@ async fn follow(api: FakeApi, observed: Arc<Mutex<Observed>>) {
         let delayed = observed.lock().unwrap().slices_delayed;
         if let Some(service) = api.get(SERVICE).filter(|_| is_attached(&api) && !delayed) {
             publish(&api, "web", "IPv4", size, &resolved_ports(&service, with_sidecars));
+            delete_slices_of_other_owners(&api);
         }
         mirror(&api);
+    }
+}
+
+/// The controller of a Service with a selector deletes slices with its manager label that do not
+/// belong to the Service, after it wrote its own.
+fn delete_slices_of_other_owners(api: &FakeApi) {
+    let is_of_service = |slice: &Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "web";
+    let is_of_other = |slice: &Value| slice["metadata"]["ownerReferences"][0]["kind"] == "ServerlessService";
+    for (path, slice) in api.objects() {
+        let manager = &slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"];
+        if is_of_service(&slice) && is_of_other(&slice) && manager == "endpointslice-controller.k8s.io" {
+            api.remove(&path);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ const OTHER_DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web-2"
 const OTHER_AUTOSCALER: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/podautoscalers/web-2";
 const OTHER_SERVERLESS_SERVICE: &str =
     "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/web-2";
-const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse-ipv4";
+const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse-managed-ipv4";
 
 /// A second HPA for the Service, with a Deployment of its own.
 fn add_other(cluster: &Cluster) {

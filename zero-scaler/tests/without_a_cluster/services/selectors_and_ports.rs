@@ -17,7 +17,9 @@ const PORT_HOLDER: &str =
 const FORGED: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/attacker/serverlessservices/forged";
 const FORGED_SERVICE: &str = "/api/v1/namespaces/attacker/services/forged";
 const PRIVATE: &str = "/api/v1/namespaces/shop/services/web-private";
-const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse-ipv4";
+const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse-managed-ipv4";
+/// Beside those of Kubernetes.
+const ATTACHED_SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse-ipv4";
 
 /// A workload whose Service selects its pods.
 fn attached() -> Scenario {
@@ -37,7 +39,7 @@ async fn attached_service_has_activators_only_at_zero() {
     assert_eq!(scenario.cluster.observed().sizes, [1, 0, 2]);
     assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
     assert_eq!(scenario.cluster.service_endpoints(), ["10.0.0.0", "10.0.0.1"]);
-    assert_eq!(scenario.cluster.api.get(SLICE), None);
+    assert_eq!(scenario.cluster.api.get(ATTACHED_SLICE), None);
     let held = scenario.cluster.notes("RoutedToActivators").concat();
     assert!(held.contains("excess burst capacity is -211"), "{held}");
     let served = scenario.cluster.notes("RoutedToPods").concat();
@@ -55,7 +57,7 @@ async fn service_at_zero_that_bypasses_the_sidecar_gets_a_pod() {
     );
     scenario.until("the pods as only endpoints", |cluster| cluster.service_endpoints() == ["10.0.0.0"]).await;
     scenario.settle().await;
-    assert_eq!(scenario.cluster.api.get(SLICE), None);
+    assert_eq!(scenario.cluster.api.get(ATTACHED_SLICE), None);
     let ready = condition(&scenario.cluster, AUTOSCALER, "Ready");
     assert!(ready.contains("SidecarBypassed") && ready.contains("targetPort: queue-proxy"), "{ready}");
     scenario.advance(5 * MINUTE).await;
@@ -75,8 +77,8 @@ async fn port_past_the_sidecar_never_routes_to_an_activator() {
     assert_eq!(scenario.cluster.events("SidecarBypassed").len(), 1);
     scenario.decide_idle();
     scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
-    assert_eq!(scenario.cluster.field(SLICE, "/ports/0/name"), "http");
-    assert_eq!(scenario.cluster.field(SLICE, "/ports/1"), Value::Null);
+    assert_eq!(scenario.cluster.field(ATTACHED_SLICE, "/ports/0/name"), "http");
+    assert_eq!(scenario.cluster.field(ATTACHED_SLICE, "/ports/1"), Value::Null);
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ const MAP: &str = "/api/v1/namespaces/rouse-system/configmaps/config-autoscaler"
 const COPY: &str = "/api/v1/namespaces/rouse-system/configmaps/config-autoscaler-accepted";
 const API_SERVICE: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.external.metrics.k8s.io";
 const OTHER_API_SERVICE: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta2.custom.metrics.k8s.io";
-const OWN_SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse-ipv4";
+const OWN_SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse-managed-ipv4";
 
 fn settings(announced: bool) -> Value {
     let annotations = if announced { json!({"autoscaling.rouse.dev/uninstall": "true"}) } else { json!({}) };

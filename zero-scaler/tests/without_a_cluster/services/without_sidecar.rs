@@ -12,7 +12,7 @@ use crate::harness::scenario::Scenario;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const METRIC: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/metrics/web";
-const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse-ipv4";
+const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse-managed-ipv4";
 
 /// A workload without sidecar.
 fn plain() -> Scenario {
