@@ -346,6 +346,27 @@ async fn health_check_of_workload_at_zero_succeeds_without_a_poke() {
 }
 
 #[tokio::test]
+async fn scrape_of_workload_at_zero_gets_no_samples_and_wakes_nothing() {
+    let harness = Harness::start().await;
+    let [mut receiver, _other] = with_receivers(&harness).await;
+    let scrape = || {
+        let request =
+            Request::get(harness.url("/metrics")).header("x-prometheus-scrape-timeout-seconds", "10");
+        harness.send(request.body(Full::default()).unwrap())
+    };
+    let at_zero = within("answer", scrape()).await.unwrap();
+    assert_eq!((at_zero.status(), at_zero.body.as_ref()), (200, b"".as_slice()));
+    assert_eq!(at_zero.header("content-type"), "text/plain; version=0.0.4");
+    assert!(receiver.rest().is_empty(), "no poke");
+
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, true).await;
+    eventually("the app responds", || async { within("answer", scrape()).await.unwrap().body == POD }).await;
+    assert!(receiver.rest().is_empty());
+    assert_eq!(harness.metric("rouse_activator_requests_total"), 0.0);
+}
+
+#[tokio::test]
 async fn health_checks_beyond_the_places_of_the_pod_count() {
     let harness = Harness::with(LIMITS, |workload| workload.container_concurrency = 1).await;
     let pod = FakePod::ready(POD, harness.pod_port).await;

@@ -1,20 +1,27 @@
-//! Recognizes health checks by the User-Agent header.
+//! Recognizes health checks by the User-Agent header, and scrapes of metrics.
 //!
 //! Kubelets, meshes and load balancers send probes all day long. Counted as load, they would keep
 //! an unused workload above zero, or wake it. Queued, they would report a busy app as dead. So both
 //! proxies forward them outside of limit and count, and the activator answers them itself while the
 //! workload is at zero.
 //!
-//! A client can forge the header. So in each pod a few of these requests run at a time, and further
-//! ones count like any other.
+//! A scrape has a header of its own. Its user agent is not enough: Prometheus has the same one when
+//! it writes samples to a workload, which are load.
+//!
+//! A client can forge these headers. So in each pod a few of these requests run at a time, and
+//! further ones count like any other.
 
-use http::header::{self, HeaderMap};
+use http::header::{self, HeaderMap, HeaderName};
 
 /// User-Agent prefixes of well-known health checks, comma separated.
 pub const WELL_KNOWN: &str = "kube-probe/,Envoy/HC,GoogleHC/,ELB-HealthChecker/,\
     Amazon-Route53-Health-Check-Service,Amazon Route 53 Health Check Service,Load Balancer Agent,Edge Health Probe,\
     Consul Health Check,Mozilla/5.0 (compatible;Cloudflare-Healthchecks/,\
     Mozilla/5.0 (compatible; Cloudflare-Healthchecks/,Mozilla/5.0 (compatible; Cloudflare-Traffic-Manager/";
+
+/// Header of each scrape of Prometheus, and of the agents that scrape like it: Alloy, vmagent, the
+/// OpenTelemetry collector.
+const SCRAPE_TIMEOUT: HeaderName = HeaderName::from_static("x-prometheus-scrape-timeout-seconds");
 
 /// Least number of places of a pod for requests that do not count.
 const UNCOUNTED_PLACES: usize = 4;
@@ -23,6 +30,11 @@ const UNCOUNTED_PLACES: usize = 4;
 /// four.
 pub fn uncounted_places(limit: Option<usize>) -> usize {
     limit.map_or(usize::MAX, |limit| limit.max(UNCOUNTED_PLACES))
+}
+
+/// Whether the headers are those of a scrape.
+pub fn is_scrape(headers: &HeaderMap) -> bool {
+    headers.contains_key(SCRAPE_TIMEOUT)
 }
 
 /// A set of User-Agent prefixes.
@@ -101,6 +113,15 @@ mod tests {
             assert!(!sent_by(&checks, client), "{client}");
         }
         assert!(!checks.matches(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn scrape_is_recognized_and_samples_that_prometheus_writes_are_load() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::USER_AGENT, HeaderValue::from_static("Prometheus/3.5.0"));
+        assert!(!is_scrape(&headers));
+        headers.insert("X-Prometheus-Scrape-Timeout-Seconds", HeaderValue::from_static("10"));
+        assert!(is_scrape(&headers));
     }
 
     #[test]

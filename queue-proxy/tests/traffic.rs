@@ -326,7 +326,7 @@ async fn misdirected_response_of_the_app_is_not_the_sidecars() {
 }
 
 #[tokio::test]
-async fn stat_separates_proxied_requests_and_omits_health_checks() {
+async fn stat_separates_proxied_requests_and_omits_health_checks_and_scrapes() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &["--pod=web-1", "--pod-uid", POD_UID]).await;
     let calls = [
@@ -338,6 +338,10 @@ async fn stat_separates_proxied_requests_and_omits_health_checks() {
         check.headers_mut().insert("user-agent", agent.parse().unwrap());
         assert_eq!(text(within(send(sidecar.at.traffic, check)).await).await, "ok");
     }
+
+    let mut scrape = request("/");
+    scrape.headers_mut().insert("x-prometheus-scrape-timeout-seconds", "10".parse().unwrap());
+    assert_eq!(text(within(send(sidecar.at.traffic, scrape)).await).await, "ok");
 
     // A whole period with both requests in flight, and no arrival in it.
     until_concurrency(&sidecar, 2.0, 1.0).await;

@@ -1,13 +1,14 @@
 //! Responses of the activator while a workload is at zero.
 //!
-//! Some requests are not load: health checks, and requests that match a workload's `no-wake` rules.
-//! They do not wake the workload, and are neither held nor counted. Above zero the app answers
-//! them; at zero the activator does, with a response of this module. Browsers are held like all
-//! other clients, and then get the [`waiting_page`].
+//! Some requests are not load: health checks, scrapes of metrics, and requests that match a
+//! workload's `no-wake` rules. They do not wake the workload, and are neither held nor counted.
+//! Above zero the app answers them; at zero the activator does, with a response of this module.
+//! Browsers are held like all other clients, and then get the [`waiting_page`].
 
 mod health_check;
 pub mod local_body;
 mod no_wake;
+mod scrape;
 pub mod waiting_page;
 
 use std::sync::Arc;
@@ -22,6 +23,8 @@ use local_body::LocalBody;
 pub enum UncountedRequest {
     /// Its client checks the health of the workload.
     HealthCheck,
+    /// Its client collects metrics.
+    Scrape,
     /// A rule of the workload matches it.
     NoWake(Arc<NoWake>),
 }
@@ -33,6 +36,7 @@ impl UncountedRequest {
     pub fn respond<B>(&self, request: &Request<B>) -> Response<LocalBody> {
         match self {
             Self::HealthCheck => health_check::healthy(request),
+            Self::Scrape => scrape::without_samples(),
             Self::NoWake(no_wake) => no_wake::respond(&no_wake.response),
         }
     }

@@ -1,5 +1,5 @@
-//! UncountedRequests: requests that are not load of the app: health checks, and requests that match
-//! `no-wake` rules.
+//! UncountedRequests: requests that are not load of the app: health checks, scrapes of metrics, and
+//! requests that match `no-wake` rules.
 //!
 //! They are forwarded at once, past limit and queue, while the pod has a place for them. If they
 //! counted, an uptime monitor would keep the workload above zero.
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use autoscaler::settings::NoWakeRules;
 use http::Request;
 use http::header::{HeaderValue, USER_AGENT};
-use proxy::health_checks::HealthChecks;
+use proxy::health_checks::{HealthChecks, is_scrape};
 
 use crate::stats::uncounted_places::{UncountedPlaces, UncountedRequest};
 
@@ -26,7 +26,9 @@ pub(crate) struct UncountedRequests {
 impl UncountedRequests {
     /// The place of a request that is not counted; `None` if it counts, also for lack of a place.
     pub(crate) fn enter<B>(&self, request: &Request<B>) -> Option<UncountedRequest> {
-        let is_uncounted = self.health_checks.matches(request.headers()) || self.excludes(request);
+        let headers = request.headers();
+        let is_uncounted =
+            self.health_checks.matches(headers) || is_scrape(headers) || self.excludes(request);
         is_uncounted.then(|| self.places.enter()).flatten()
     }
 

@@ -1,4 +1,4 @@
-//! Requests that are not load: health checks, and requests of `no-wake` rules.
+//! Requests that are not load: health checks, scrapes, and requests of `no-wake` rules.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{Request, Response};
 use http_body_util::Either;
 use proxy::gateway;
+use proxy::health_checks::is_scrape;
 use proxy::incoming_body::IncomingBody;
 use proxy::listener::ConnectionAddresses;
 use tokio::time::Instant;
@@ -32,6 +33,9 @@ impl HttpHandler {
     fn uncounted<B>(&self, request: &Request<B>) -> Option<UncountedRequest> {
         if self.context.health_checks.matches(request.headers()) {
             return Some(UncountedRequest::HealthCheck);
+        }
+        if is_scrape(request.headers()) {
+            return Some(UncountedRequest::Scrape);
         }
         let settings = self.workload.settings();
         let no_wake = settings.no_wake.as_ref().filter(|no_wake| no_wake.matches(request));
