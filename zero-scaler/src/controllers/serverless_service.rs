@@ -65,7 +65,7 @@ pub async fn reconcile(
             return withdrawn.map(|()| Action::requeue(RESYNC));
         }
     };
-    if observed.namespace_deleted_for.is_some() && foreign_endpoints::are_awaited(&key, sks, &context) {
+    if teardown::was_released(&observed) && foreign_endpoints::are_awaited(&key, sks, &context) {
         // It was released, and what Kubernetes writes for it replaces what is there.
         return Ok(Action::await_change());
     }

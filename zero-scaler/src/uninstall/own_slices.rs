@@ -51,9 +51,10 @@ pub async fn until_none_serves(
 /// The Services that have a slice of Rouse.
 async fn services(client: &Client) -> Result<BTreeSet<Key>, UninstallError> {
     let attached = format!("endpointslice.kubernetes.io/managed-by={SLICE_MANAGER}");
+    let managed = format!("{MANAGED_SLICE}=true");
     let mut services = BTreeSet::new();
-    for ours in [MANAGED_SLICE, &attached] {
-        let ours = ListParams::default().labels(ours);
+    for ours in [managed, attached] {
+        let ours = ListParams::default().labels(&ours);
         let slices = Api::<EndpointSlice>::all(client.clone()).list_metadata(&ours).await;
         let slices = slices.map_err(UninstallError::api("list EndpointSlices"))?.items;
         services.extend(

@@ -5,8 +5,10 @@
 //! as an [uninstallation](crate::uninstall) gives it. From then on Kubernetes writes its endpoints,
 //! and deletes the slices of Rouse, also if this process has ended by then.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use autoscaler::contract::MANAGED_SLICE;
 use kube::Client;
 
 use super::observe::ObservedService;
@@ -33,6 +35,14 @@ pub(super) async fn release(
     }
     restore(client, &observed.sks).await?;
     Ok(None)
+}
+
+/// Whether the Service got its selector, and still has the slices from before.
+pub(super) fn was_released(observed: &ObservedService) -> bool {
+    let is_managed = |labels: &BTreeMap<String, String>| labels.contains_key(MANAGED_SLICE);
+    observed.namespace_deleted_for.is_some()
+        && !observed.managed
+        && observed.slices.iter().any(|slice| slice.metadata.labels.as_ref().is_some_and(is_managed))
 }
 
 /// Whether a slice with activators would outlive the process that can delete it: nothing else
