@@ -158,8 +158,8 @@ pub struct InitArgs {
     /// Label the pods for the sidecar; by default they stay as they are, with or without it.
     #[arg(long)]
     pub with_sidecar: bool,
-    /// The slowest start of a pod, with a node that is made first, such as 15m; at most 1h. Requests
-    /// are held as long, and a start is given up after it.
+    /// The slowest start of a pod, with a node that is made first, such as 15m; at most 1h.
+    /// Requests are held as long, and a start is given up after it.
     #[arg(long, value_name = "DURATION", value_parser = parse_slow_start)]
     pub slow_start: Option<Duration>,
     /// Make the changes in place of printing them: a dry run of all first, with what it changes.

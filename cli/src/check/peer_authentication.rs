@@ -54,8 +54,8 @@ impl PeerAuthentication {
         }
     }
 
-    /// How narrow it is, if it applies to pods with these labels: by labels, for a namespace, or for
-    /// the mesh.
+    /// How narrow it is, if it applies to pods with these labels: by labels, for a namespace, or
+    /// for the mesh.
     fn rank(&self, namespace: &str, labels: &Labels) -> Option<u8> {
         match &self.selector {
             Some(selector) => (self.namespace == namespace && matches(selector, labels)).then_some(2),

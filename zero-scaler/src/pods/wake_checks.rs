@@ -3,10 +3,10 @@
 //! Input: the PodAutoscaler reconciler, before a workload goes inactive and before it writes 0.
 //! Output: the problem of `autoscaler::findings::wake`, if there is one. Its facts are the pods of
 //! the target, and a server-side dry run of the next pod: quotas, LimitRanges, Pod Security and
-//! admission policies answer as they would after zero. A pod of an InferencePool gets requests that no
-//! activator sees, so its workload is blocked as well. The next pod is a copy of the newest ready
-//! one. Where pods do not follow a change of the template and no status counts them, it is of the
-//! template, and the answer shows whether the newest ready pod still is.
+//! admission policies answer as they would after zero. A pod of an InferencePool gets requests
+//! that no activator sees, so its workload is blocked as well. The next pod is a copy of the newest
+//! ready one. Where pods do not follow a change of the template and no status counts them, it is of
+//! the template, and the answer shows whether the newest ready pod still is.
 //!
 //! What surprises: a problem holds for some time, so that a blocked workload costs few requests.
 

@@ -2,4 +2,5 @@
 
 pub(crate) mod cluster;
 pub(crate) mod scenario;
+mod slice_controllers;
 pub(crate) mod stock_hpa;

@@ -1,7 +1,7 @@
 //! The README, followed literally on a cluster without Rouse: from the installation to a held
 //! request, and back.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use docs::page::{Page, pages, root};
@@ -9,6 +9,7 @@ use system_tests::cluster::helm::Helm;
 use system_tests::cluster::kubectl;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::document_shell::DocumentShell;
+use tokio::time::Instant;
 
 use crate::installed::{begin, until_nothing_is_left};
 

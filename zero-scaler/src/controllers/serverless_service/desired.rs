@@ -133,8 +133,8 @@ fn of_family(observed: &ObservedService, path: &ServingPath, family: &str) -> Ve
     let of = |endpoints: &[PodEndpoint]| -> Vec<Endpoint> {
         endpoints.iter().filter(|e| e.family == family).map(|e| e.endpoint.clone()).collect()
     };
-    // A mesh that finds the pod sends to the Service's targetPort on it, and an activator listens on
-    // the leased port alone.
+    // A mesh that finds the pod sends to the Service's targetPort on it, and an activator listens
+    // on the leased port alone.
     let names_pods = has_pod_targets(&observed.service);
     let mut activators = of(&path.activators);
     for activator in &mut activators {

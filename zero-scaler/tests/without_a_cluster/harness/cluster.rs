@@ -16,6 +16,11 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use zero_scaler::activators::path_probe::{PathProber, ProbeError, ProbedAddress};
 
+pub(crate) use super::slice_controllers::{APP_PORT, ENDPOINTS, SERVICE};
+use super::slice_controllers::{
+    SLICES, delete_slices_of_other_owners, is_attached, mirror, publish, resolved_ports, slice, slice_of,
+};
+
 pub(crate) const NAMESPACE: &str = "/api/v1/namespaces/shop";
 pub(crate) const HPA: &str = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web";
 pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
@@ -26,19 +31,12 @@ pub(crate) const REPLICA_SET: &str = "/apis/apps/v1/namespaces/shop/replicasets/
 pub(crate) const AUTOSCALER: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/podautoscalers/web";
 pub(crate) const SERVERLESS_SERVICE: &str =
     "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/web";
-pub(crate) const SERVICE: &str = "/api/v1/namespaces/shop/services/web";
 const BARE_POD: &str = "/api/v1/namespaces/shop/pods/web-bare";
 pub(crate) const PRIVATE_SERVICE: &str = "/api/v1/namespaces/shop/services/web-private";
-pub(crate) const ENDPOINTS: &str = "/api/v1/namespaces/shop/endpoints/web";
-const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces";
 const CLUSTER_IP: &str = "10.96.0.10";
 const CLUSTER_IPV6: &str = "fd00:96::10";
 pub(crate) const ACTIVATOR: &str = "10.0.9.9";
 pub(crate) const ACTIVATOR_IPV6: &str = "fd00::9:9";
-/// Endpoints in one EndpointSlice of Kubernetes.
-const IN_A_SLICE: usize = 100;
-/// The number of the app's port `web`.
-pub(crate) const APP_PORT: i64 = 3000;
 /// The HPA's target for one pod.
 pub(crate) const TARGET: i64 = 10;
 /// Delay after which pods follow the size.
@@ -460,71 +458,6 @@ async fn follow(api: FakeApi, observed: Arc<Mutex<Observed>>) {
     }
 }
 
-/// The controller of a Service with a selector deletes slices with its manager label that do not
-/// belong to the Service, after it wrote its own.
-fn delete_slices_of_other_owners(api: &FakeApi) {
-    let is_of_service = |slice: &Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "web";
-    let is_of_other = |slice: &Value| slice["metadata"]["ownerReferences"][0]["kind"] == "ServerlessService";
-    for (path, slice) in api.objects() {
-        let manager = &slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"];
-        if is_of_service(&slice) && is_of_other(&slice) && manager == "endpointslice-controller.k8s.io" {
-            api.remove(&path);
-        }
-    }
-}
-
-/// Simulates the controller that mirrors the Endpoints of a Service without selector into a slice.
-fn mirror(api: &FakeApi) {
-    let path = format!("{SLICES}/shop/endpointslices/web-mirrored");
-    let is_mirrored = api.get(&path).is_some();
-    match api.get(ENDPOINTS).filter(|_| !is_attached(api)) {
-        Some(endpoints) if !is_mirrored => {
-            let addresses = endpoints["subsets"][0]["addresses"].as_array().into_iter().flatten();
-            let addresses: Vec<_> = addresses.map(|a| a["ip"].as_str().unwrap().to_owned()).collect();
-            api.put(&path, slice_of("web", "IPv4", &addresses, "endpointslicemirroring-controller.k8s.io"));
-        }
-        None if is_mirrored => api.remove(&path),
-        _ => {}
-    }
-}
-
-fn is_attached(api: &FakeApi) -> bool {
-    api.get(SERVICE).is_some_and(|service| service["spec"]["selector"].is_object())
-}
-
-/// The ports of a Service's slices, with their numbers on the pods: of the sidecar, if they have
-/// one, and of the app's port `web`. Kubernetes leaves out a name that no container has.
-fn resolved_ports(service: &Value, with_sidecars: bool) -> Value {
-    let number = |port: &Value| match port["targetPort"].as_str() {
-        Some("queue-proxy") => with_sidecars.then_some(8012),
-        Some("web") => Some(APP_PORT),
-        Some(_) => None,
-        None => port["targetPort"].as_i64().or(port["port"].as_i64()),
-    };
-    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
-    ports
-        .filter_map(|port| Some(json!({"name": port["name"], "port": number(port)?, "protocol": "TCP"})))
-        .collect()
-}
-
-/// Writes a Service's EndpointSlices for this many pods.
-fn publish(api: &FakeApi, service: &str, family: &str, size: i64, ports: &Value) {
-    let address = |i: i64| match family {
-        "IPv6" => format!("fd00::{i:x}"),
-        _ => format!("10.0.{}.{}", i / 250, i % 250),
-    };
-    let pods: Vec<String> = (0..size).map(address).collect();
-    let path = |i: usize| format!("{SLICES}/shop/endpointslices/{service}-{family}-{i}");
-    let mut written = 0;
-    for (i, pods) in pods.chunks(IN_A_SLICE).enumerate() {
-        let mut slice = slice(service, family, pods);
-        slice["ports"] = ports.clone();
-        api.put(&path(i), slice);
-        written = i + 1;
-    }
-    (written..).map(path).take_while(|path| api.get(path).is_some()).for_each(|path| api.remove(&path));
-}
-
 /// The addresses in the EndpointSlices of the public Service.
 fn service_endpoints(api: &FakeApi, family: &str) -> Vec<String> {
     let slices = slices(api, family);
@@ -642,23 +575,4 @@ fn deployment(replicas: i64) -> Value {
 fn endpoints(addresses: &[String]) -> Value {
     let addresses: Vec<Value> = addresses.iter().map(|ip| json!({"ip": ip})).collect();
     json!({"metadata": {}, "subsets": [{"addresses": addresses, "ports": [{"name": "http", "port": 8012}]}]})
-}
-
-/// An EndpointSlice as Kubernetes writes it; the pods' names contain their index.
-fn slice(service: &str, family: &str, addresses: &[String]) -> Value {
-    slice_of(service, family, addresses, "endpointslice-controller.k8s.io")
-}
-
-fn slice_of(service: &str, family: &str, addresses: &[String], manager: &str) -> Value {
-    let endpoints: Vec<Value> = (addresses.iter().enumerate())
-        .map(|(i, address)| {
-            json!({"addresses": [address], "conditions": {"ready": true},
-                "targetRef": {"kind": "Pod", "namespace": "shop", "name": format!("{service}-{i}")}})
-        })
-        .collect();
-    json!({
-        "metadata": {"labels": {"kubernetes.io/service-name": service,
-            "endpointslice.kubernetes.io/managed-by": manager}},
-        "addressType": family, "endpoints": endpoints, "ports": [{"name": "http", "port": 8012, "protocol": "TCP"}],
-    })
 }
