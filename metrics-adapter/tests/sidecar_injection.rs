@@ -64,8 +64,11 @@ fn encodes_control_characters_of_a_probe_as_json() {
     let mut pod = case["pod"].clone();
     pod["spec"]["containers"][0]["readinessProbe"]["httpGet"]["path"] = "/\u{7}\u{b}\u{1}".into();
     let patch = serde_json::to_value(patch(&pod)).unwrap();
-    let variables = patch[1]["value"]["env"].as_array().unwrap();
-    let probe = variables.iter().find(|variable| variable["name"] == "QUEUE_PROXY_READINESS_PROBE").unwrap();
+    let is_probe = |variable: &&Value| variable["name"] == "QUEUE_PROXY_READINESS_PROBE";
+    let operations = patch.as_array().unwrap().iter();
+    let variables =
+        operations.flat_map(|operation| operation["value"]["env"].as_array().into_iter().flatten());
+    let probe = variables.clone().find(is_probe).unwrap();
     let probe: Value = serde_json::from_str(probe["value"].as_str().unwrap()).unwrap();
     assert_eq!(probe["httpGet"]["path"], "/\u{7}\u{b}\u{1}");
 }
