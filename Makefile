@@ -382,8 +382,8 @@ $(QEMU):
 	apt-get install --yes --no-install-recommends --quiet=2 qemu-user
 
 .PHONY: bench
-bench: ## Measure the cost of a report, a decision and a request, and check the bounds
-	cargo bench --quiet --locked --package autoscaler --package learning --no-fail-fast --bench cost --bench memory
+bench: ## Measure the cost of a report, a decision, a request and a pod event, and check the bounds
+	cargo bench --quiet --locked --package autoscaler --package learning --package activator --no-fail-fast --bench cost --bench memory
 
 .PHONY: bench-proxies
 bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static

@@ -16,6 +16,7 @@ mod index;
 pub mod kubernetes;
 pub mod no_wake;
 pub mod readiness;
+mod selector_index;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -227,7 +228,7 @@ impl Workload {
 
     /// The pod as a destination of the workload's requests.
     fn endpoint(&self, pod: &Pod) -> Option<PodEndpoint> {
-        pod.endpoint(self).filter(|_| self.selects(pod))
+        self.selects(pod).then(|| pod.endpoint(self))?
     }
 
     /// Whether both have the same destinations.

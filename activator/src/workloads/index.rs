@@ -1,12 +1,14 @@
 //! WorkloadIndex: which pods belong to which workload.
 //!
-//! A selector is limited to its namespace, so a change costs one pass over the workloads or pods of
-//! one namespace.
+//! A selector is limited to its namespace. A change of a pod costs a lookup of its labels in the
+//! [`SelectorIndex`], a change of a selector one pass over the pods of its namespace: pods change
+//! with every start and end, selectors hardly ever.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use autoscaler::Key;
 
+use super::selector_index::SelectorIndex;
 use super::{ClusterChange, Pod, Workload, WorkloadUpdate};
 
 /// All workloads, and the pods that are theirs or may become so.
@@ -18,6 +20,7 @@ pub struct WorkloadIndex {
 #[derive(Debug, Default)]
 struct NamespaceIndex {
     workloads: BTreeMap<String, Workload>,
+    selectors: SelectorIndex,
     pods: BTreeMap<String, Pod>,
     /// Workloads that need no sidecar.
     without_sidecar: usize,
@@ -56,6 +59,7 @@ impl NamespaceIndex {
     fn put_workload(&mut self, key: Key, workload: Workload) -> Vec<WorkloadUpdate> {
         let before = self.workloads.insert(key.name.clone(), workload.clone());
         self.count_sidecars(before.as_ref(), Some(&workload));
+        self.index_selectors(&key.name, before.as_ref(), Some(&workload));
         if before.as_ref() == Some(&workload) {
             return Vec::new();
         }
@@ -80,6 +84,7 @@ impl NamespaceIndex {
     fn remove_workload(&mut self, key: Key) -> Vec<WorkloadUpdate> {
         let before = self.workloads.remove(&key.name);
         self.count_sidecars(before.as_ref(), None);
+        self.index_selectors(&key.name, before.as_ref(), None);
         before.map(|_| WorkloadUpdate::Removed(key)).into_iter().collect()
     }
 
@@ -90,13 +95,30 @@ impl NamespaceIndex {
         self.without_sidecar = self.without_sidecar + without(after) - without(before);
     }
 
+    /// An invalid selector selects no pod, so it is not indexed.
+    fn index_selectors(&mut self, name: &str, before: Option<&Workload>, after: Option<&Workload>) {
+        let [before, after] = [before, after].map(|workload| workload?.selector.as_ref());
+        if before == after {
+            return;
+        }
+        if let Some(selector) = before {
+            self.selectors.remove(name, selector);
+        }
+        if let Some(selector) = after {
+            self.selectors.insert(name, selector);
+        }
+    }
+
     fn set_pod(&mut self, key: Key, pod: Option<Pod>) -> Vec<WorkloadUpdate> {
         let before = match &pod {
             Some(pod) => self.pods.insert(key.name.clone(), pod.clone()),
             None => self.pods.remove(&key.name),
         };
+        let versions = before.iter().chain(&pod);
+        let names: BTreeSet<&str> =
+            versions.flat_map(|version| self.selectors.candidates(&version.labels)).collect();
         let mut updates = Vec::new();
-        for (name, workload) in &self.workloads {
+        for (name, workload) in names.into_iter().filter_map(|name| self.workloads.get_key_value(name)) {
             let endpoint = |pod: &Option<Pod>| pod.as_ref().and_then(|pod| workload.endpoint(pod));
             let (was, is) = (endpoint(&before), endpoint(&pod));
             let starting = pod.as_ref().filter(|pod| pod.is_starting() && workload.selects(pod));

@@ -1,6 +1,6 @@
 //! Benchmark cases: criterion measures each, and a table at the end compares medians with bounds.
 //!
-//! Used by the benchmarks `cost` of this crate and of `learning`.
+//! Used by the benchmarks `cost` of this crate, of `learning` and of `activator`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
