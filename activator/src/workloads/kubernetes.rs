@@ -9,6 +9,7 @@
 //! while the API server is unavailable continues with its last state.
 
 mod listed_keys;
+mod object_log;
 mod persisted_objects;
 mod pods_of_namespaces;
 mod trimmed_pod;
@@ -105,7 +106,7 @@ fn mark_persisted(pod: &mut TrimmedPod) {
 }
 
 /// Turns watch events into changes.
-async fn follow<K: Resource + Clone + Debug + DeserializeOwned + Serialize, T>(
+async fn follow<K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static, T>(
     events: impl Stream<Item = Event<Decoded<K>>>,
     read: impl Fn(&K) -> T,
     change: impl Fn(Key, Option<T>) -> ClusterChange,
@@ -128,10 +129,7 @@ async fn follow<K: Resource + Clone + Debug + DeserializeOwned + Serialize, T>(
     loop {
         let event = tokio::select! {
             event = events.next() => event,
-            () = persisted.due() => {
-                persisted.write().await;
-                continue;
-            }
+            () = persisted.progress() => continue,
         };
         let Some(event) = event else { break };
         persisted.apply(&event);

@@ -1,66 +1,84 @@
 //! PersistedObjects: the objects of a watch, in a file for a restart while the API server is
 //! unavailable.
 //!
-//! Written by the watch, at most some seconds after a change; read once at the start. The file
-//! survives the container but not the pod: it is on a volume of the pod. Objects from the file are
-//! handled like a list, so that the first real list reports those that were deleted meanwhile.
+//! Changes are appended some seconds after they arrive, by a thread of their own: no event waits
+//! for the disk, and a change costs one line in a cluster of any size. The file is replaced by the
+//! present objects when it has twice as many lines as they need, and after an error. So that no
+//! process reads it back to do that, the objects are in memory, too.
+//!
+//! The file survives the container but not the pod: it is on a volume of the pod. It is read once
+//! at the start, and its objects are handled like a list, so that the first real list reports those
+//! that were deleted meanwhile.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::mem;
+use std::ops::Bound;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::key_of;
+use component_base::clock::sleep_until;
 use component_base::kubernetes::Decoded;
 use kube::Resource;
 use kube::runtime::watcher::Event;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
+
+use super::object_log::ObjectLog;
 
 /// Time between two writes: in a large cluster pods change all the time.
 const WRITE_INTERVAL: Duration = Duration::from_secs(5);
-/// A larger file was not written by this process.
-const LARGEST_BYTES: u64 = 256 << 20;
+/// Lines that a file may have beyond twice its objects.
+const SPARE_LINES: usize = 1000;
 
-/// The objects of one kind, of one watch or of one for each namespace; not kept without a path.
+/// The objects of one kind, of one watch or of one for each namespace; not kept without a log.
 #[derive(Debug)]
 pub(super) struct PersistedObjects<K> {
-    path: Option<PathBuf>,
+    log: Option<ObjectLog>,
     objects: BTreeMap<Key, Arc<K>>,
     listing: BTreeMap<Key, Arc<K>>,
-    /// When to write changes that are not written yet.
+    /// Objects with changes that are not written yet.
+    changed: BTreeSet<Key>,
+    /// When to write them.
     due: Option<Instant>,
+    /// The write that runs.
+    writing: Option<JoinHandle<io::Result<()>>>,
+    /// Lines of the file; `None` if its contents are not those that this process wrote.
+    lines: Option<usize>,
 }
 
 // === impl PersistedObjects ===
 
-impl<K: Resource + Clone + Serialize + DeserializeOwned> PersistedObjects<K> {
+impl<K> PersistedObjects<K>
+where
+    K: Resource + Clone + Serialize + DeserializeOwned + Send + Sync + 'static,
+{
     /// For objects of this kind, in this directory; without one nothing is persisted.
     pub(super) fn new(directory: Option<&Path>, kind: &str) -> Self {
-        let path = directory.map(|directory| directory.join(format!("{kind}.json")));
-        Self { path, objects: BTreeMap::new(), listing: BTreeMap::new(), due: None }
+        Self {
+            log: directory.map(|directory| ObjectLog::new(directory.join(format!("{kind}.log")))),
+            objects: BTreeMap::new(),
+            listing: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            due: None,
+            writing: None,
+            lines: None,
+        }
     }
 
     /// The objects in the file, mostly written by an earlier process.
     pub(super) fn load(&self) -> Vec<K> {
-        let Some(path) = &self.path else { return Vec::new() };
-        match read(path) {
-            Ok(objects) => objects,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => {
-                tracing::warn!(file = %path.display(), %error, "persisted objects not readable, starting with an empty cache");
-                Vec::new()
-            }
-        }
+        self.log.as_ref().map(ObjectLog::read).unwrap_or_default()
     }
 
     /// Keeps an object from the file, until its namespace is listed.
     pub(super) fn restore(&mut self, object: K) {
-        if let Some(key) = key_of(&object).filter(|_| self.path.is_some()) {
+        if let Some(key) = key_of(&object).filter(|_| self.log.is_some()) {
             self.objects.insert(key, Arc::new(object));
         }
     }
@@ -73,23 +91,24 @@ impl<K: Resource + Clone + Serialize + DeserializeOwned> PersistedObjects<K> {
     /// Applies an event of the watch of this namespace, or of all. Of an undecodable object the
     /// last decoded version stays.
     pub(super) fn apply_in(&mut self, namespace: Option<&str>, event: &Event<Decoded<K>>) {
-        if self.path.is_none() {
+        if self.log.is_none() {
             return;
         }
-        let is_elsewhere = |key: &Key| namespace.is_some_and(|namespace| key.namespace != namespace);
         match event {
-            Event::Init => return self.listing.retain(|key, _| is_elsewhere(key)),
-            Event::InitApply(object) => return self.listing.extend(self.newest(object)),
-            Event::InitDone => {
-                self.objects.retain(|key, _| is_elsewhere(key));
-                self.objects.extend(self.listing.extract_if(.., |key, _| !is_elsewhere(key)));
+            Event::Init => self.listing.extract_if(keys_in(namespace), |_, _| true).for_each(drop),
+            Event::InitApply(object) => self.listing.extend(self.newest(object)),
+            Event::InitDone => self.replace_listed(namespace),
+            Event::Apply(object) => {
+                if let Some((key, object)) = self.newest(object) {
+                    self.put(key, object);
+                }
             }
-            Event::Apply(object) => self.objects.extend(self.newest(object)),
             Event::Delete(object) => {
-                key_of(object).and_then(|key| self.objects.remove(&key));
+                if let Some(key) = key_of(object).filter(|key| self.objects.remove(key).is_some()) {
+                    self.mark_changed(key);
+                }
             }
         }
-        self.due.get_or_insert_with(|| Instant::now() + WRITE_INTERVAL);
     }
 
     /// Removes the objects of a namespace that is no longer watched.
@@ -98,41 +117,85 @@ impl<K: Resource + Clone + Serialize + DeserializeOwned> PersistedObjects<K> {
         self.apply_in(Some(namespace), &Event::InitDone);
     }
 
+    fn replace_listed(&mut self, namespace: Option<&str>) {
+        let listing = &self.listing;
+        let gone = self.objects.extract_if(keys_in(namespace), |key, _| !listing.contains_key(key));
+        let gone: Vec<_> = gone.map(|(key, _)| key).collect();
+        gone.into_iter().for_each(|key| self.mark_changed(key));
+        let listed: Vec<_> = self.listing.extract_if(keys_in(namespace), |_, _| true).collect();
+        listed.into_iter().for_each(|(key, object)| self.put(key, object));
+        // A list without an object has to replace the file of an earlier process, too.
+        self.due.get_or_insert_with(|| Instant::now() + WRITE_INTERVAL);
+    }
+
+    fn put(&mut self, key: Key, object: Arc<K>) {
+        let version = object.meta().resource_version.clone();
+        let before = self.objects.insert(key.clone(), object);
+        // A list repeats mostly objects that have not changed.
+        if version.is_none() || before.is_none_or(|before| before.meta().resource_version != version) {
+            self.mark_changed(key);
+        }
+    }
+
+    fn mark_changed(&mut self, key: Key) {
+        self.changed.insert(key);
+        self.due.get_or_insert_with(|| Instant::now() + WRITE_INTERVAL);
+    }
+
     fn newest(&self, object: &Decoded<K>) -> Option<(Key, Arc<K>)> {
         let key = key_of(object)?;
         let newest = object.0.as_ref().ok().or_else(|| self.objects.get(&key))?.clone();
         Some((key, newest))
     }
 
-    /// Completes when changes are due to be written.
-    pub(super) async fn due(&self) {
-        component_base::clock::sleep_until(self.due).await;
+    /// Completes when a write has begun or ended; at other times it may be dropped.
+    pub(super) async fn progress(&mut self) {
+        match &mut self.writing {
+            None => {
+                sleep_until(self.due).await;
+                self.due = None;
+                self.writing = self.begin_write();
+            }
+            Some(write) => {
+                let written = write.await;
+                self.writing = None;
+                self.end_write(written);
+            }
+        }
     }
 
-    pub(super) async fn write(&mut self) {
-        self.due = None;
-        let Some(path) = self.path.clone() else { return };
-        let objects: Vec<&K> = self.objects.values().map(AsRef::as_ref).collect();
-        let written = match serde_json::to_vec(&objects) {
-            Ok(text) => tokio::task::spawn_blocking(move || replace(&path, &text)).await,
-            Err(error) => Ok(Err(error.into())),
-        };
+    fn begin_write(&mut self) -> Option<JoinHandle<io::Result<()>>> {
+        let log = self.log.clone()?;
+        let changed = mem::take(&mut self.changed);
+        let lines = self.lines.map(|lines| lines.saturating_add(changed.len()));
+        let most = self.objects.len().saturating_mul(2).saturating_add(SPARE_LINES);
+        if let Some(lines) = lines.filter(|lines| *lines <= most) {
+            self.lines = Some(lines);
+            let changes = changed.into_iter().map(|key| (self.objects.get(&key).cloned(), key));
+            let changes: Vec<_> = changes.collect();
+            let append = move || log.append(changes.iter().map(|(object, key)| (key, object.as_deref())));
+            return Some(tokio::task::spawn_blocking(append));
+        }
+        self.lines = Some(self.objects.len());
+        let objects: Vec<_> = self.objects.values().cloned().collect();
+        Some(tokio::task::spawn_blocking(move || log.replace(objects.iter().map(Arc::as_ref))))
+    }
+
+    fn end_write(&mut self, written: Result<io::Result<()>, JoinError>) {
         if let Err(error) = written.map_err(io::Error::other).flatten() {
-            tracing::warn!(%error, "could not persist state; a restart will begin with an empty cache");
+            self.lines = None;
+            tracing::warn!(%error, "could not persist state; a restart may begin with older state");
         }
     }
 }
 
-fn read<K: DeserializeOwned>(path: &Path) -> io::Result<Vec<K>> {
-    if fs::metadata(path)?.len() > LARGEST_BYTES {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    Ok(serde_json::from_slice(&fs::read(path)?)?)
+/// All keys of a namespace, or of all.
+fn keys_in(namespace: Option<&str>) -> (Bound<Key>, Bound<Key>) {
+    let Some(namespace) = namespace else { return (Bound::Unbounded, Bound::Unbounded) };
+    // No name of a namespace has a byte 0, so this is the next text after it.
+    let next = Key::new(format!("{namespace}\0"), "");
+    (Bound::Included(Key::new(namespace, "")), Bound::Excluded(next))
 }
 
-/// Replaces the file atomically.
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    fs::write(&new, text)?;
-    fs::rename(new, path)
-}
+#[cfg(test)]
+mod tests;

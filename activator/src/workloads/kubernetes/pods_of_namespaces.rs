@@ -58,10 +58,7 @@ impl PodsOfNamespaces {
         loop {
             let event = tokio::select! {
                 event = watches.next() => event,
-                () = self.persisted.due() => {
-                    self.persisted.write().await;
-                    continue;
-                }
+                () = self.persisted.progress() => continue,
             };
             let applied = match event {
                 Some(NamespaceEvent::Objects(namespace, event)) => self.apply(&namespace, event).await,

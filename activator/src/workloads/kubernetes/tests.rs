@@ -62,8 +62,48 @@ async fn persisted_objects_are_used_until_the_first_list() {
     let (news, _) =
         changes(&directory, vec![Event::Init, Event::InitApply(listed("b")), Event::InitDone]).await;
     assert_eq!(news[2..], [pod("b", true), ("a".to_owned(), None)]);
-    std::fs::write(directory.join("pods.json"), "[{").unwrap();
+    std::fs::write(directory.join("pods.log"), "[{").unwrap();
     assert_eq!(changes(&directory, vec![]).await, (vec![], false));
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// A write to a FIFO lasts until the test reads it, as one to a slow disk does.
+#[tokio::test(start_paused = true)]
+async fn events_are_handled_while_the_file_is_written() {
+    let directory = std::env::temp_dir().join(format!("activator-fifo-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let fifo = directory.join("pods.new");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let (events, received) = mpsc::channel(16);
+    let received = futures::stream::unfold(received, async |mut received: mpsc::Receiver<_>| {
+        Some((received.recv().await?, received))
+    });
+    let (sender, mut changes) = mpsc::channel(16);
+    let persisted = PersistedObjects::new(Some(&directory), "pods");
+    let read = |pod: &TrimmedPod| pod.read(&Location::default());
+    let latch = Readiness::default().latch("pods");
+    tokio::spawn(follow(received, read, ClusterChange::Pod, persisted, mark_persisted, sender, latch));
+    for event in [Event::Init, Event::InitApply(listed("a")), Event::InitDone] {
+        events.send(event).await.unwrap();
+    }
+    changes.recv().await.unwrap();
+    tokio::time::advance(Duration::from_secs(6)).await;
+    // The clock stands still during the write, so a timeout would not end this.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    events.send(Event::Apply(listed("b"))).await.unwrap();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let change = changes.try_recv();
+    // Opens the other end, so that the write ends.
+    let written = tokio::task::spawn_blocking(move || std::fs::read_to_string(fifo)).await.unwrap().unwrap();
+    assert!(matches!(&change, Ok(ClusterChange::Pod(key, Some(_))) if key.name == "b"), "{change:?}");
+    assert!(written.contains(r#""name":"a""#) && !written.contains(r#""name":"b""#), "{written}");
+    while !directory.join("pods.log").exists() {
+        tokio::task::yield_now().await;
+    }
     std::fs::remove_dir_all(directory).unwrap();
 }
 
@@ -209,7 +249,7 @@ async fn namespace_of_workload_without_sidecar_brings_and_takes_its_pods() {
     assert_eq!(next(&mut changes).await, (web(), Some((true, false, true))));
     // The file is written some seconds after a change.
     tokio::time::sleep(Duration::from_secs(30)).await;
-    while !directory.join("unlabelled-pods.json").exists() {
+    while !directory.join("unlabelled-pods.log").exists() {
         tokio::task::yield_now().await;
     }
     let restarted = watch::Sender::new(set(&["shop"]));
