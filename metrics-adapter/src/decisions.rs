@@ -8,4 +8,5 @@ pub mod decision_history;
 pub mod decision_store;
 pub mod multi_scaler;
 pub mod pokes;
+mod query_times;
 pub(crate) mod tick_schedule;

@@ -18,6 +18,9 @@ use crate::COMPONENT;
 /// Buckets of scrape rounds, in seconds. A round times out after 2 s.
 const SCRAPE_SECONDS: [f64; 11] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
 
+/// Buckets of the time between two queries of an HPA, in seconds. Kubernetes' default is 15 s.
+const HPA_QUERY_SECONDS: [f64; 10] = [10.0, 16.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0, 600.0, 1800.0];
+
 /// Every metric family that the process registers, for the reference page.
 pub fn describe() -> Vec<MetricDescription> {
     // Registration fails only for a duplicate name, and this registry is new.
@@ -64,6 +67,8 @@ pub struct Metrics {
     pub decode_errors: DecodeErrors,
     /// Responses of the metrics API, by status code.
     pub api_responses: IntCounterVec,
+    /// Seconds between two queries of a workload's metric.
+    pub hpa_query_interval: Histogram,
     /// Token and access reviews, by outcome.
     pub reviews: OutcomeCounters,
     /// Whether an APIService names our Service, by its name.
@@ -179,6 +184,11 @@ impl Metrics {
                 "api_responses_total",
                 "Responses of the metrics API.",
                 &["code"],
+            )?,
+            hpa_query_interval: families.histogram(
+                "hpa_query_interval_seconds",
+                "Time between two queries of a workload's metric, in which its HPA keeps the size.",
+                &HPA_QUERY_SECONDS,
             )?,
             reviews: OutcomeCounters::register(
                 families,

@@ -3,7 +3,8 @@
 //! The multi-scaler records every attempt to decide, with data or without; `/why` shows them. The
 //! history is bounded per workload, and workloads that left the table are dropped. A follower
 //! records its own attempts, and shows them once it leads. It also has the last changes of the
-//! learned target, and the [last hour](HourHistory) of each workload in few numbers.
+//! learned target, the [last hour](HourHistory) of each workload in few numbers, and how often its
+//! metric is queried.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use autoscaler::scaling::decider::{DeciderSpec, ScaleResult};
 use autoscaler::stats::collection::WindowAverages;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::decisions::query_times::QueryTimes;
 use crate::watches::workloads::Workload;
 
 /// Records kept per workload: half a minute.
@@ -34,6 +36,7 @@ struct WorkloadHistory {
     records: VecDeque<DecisionRecord>,
     target_changes: VecDeque<TargetChange>,
     hour: HourHistory,
+    queries: QueryTimes,
 }
 
 /// One attempt to decide on a workload.
@@ -79,6 +82,9 @@ impl DecisionHistory {
     pub fn record(&self, record: DecisionRecord) {
         let mut all = self.lock();
         let history = all.entry(record.workload.key.clone()).or_default();
+        if record.ready == 0 {
+            history.queries.at_zero();
+        }
         push(&mut history.records, record, MAX_RECORDS);
     }
 
@@ -106,6 +112,17 @@ impl DecisionHistory {
     /// Reads from the last hour of a workload.
     pub fn read_hour<T>(&self, key: &Key, read: impl FnOnce(&HourHistory) -> T) -> Option<T> {
         self.lock().get(key).map(|history| read(&history.hour))
+    }
+
+    /// Adds a query of the metric of a workload that is decided on. Returns the milliseconds since
+    /// the query before, unless the workload was at zero in between.
+    pub fn record_query(&self, key: &Key, at: i64) -> Option<i64> {
+        self.lock().get_mut(key)?.queries.queried(at)
+    }
+
+    /// The milliseconds between the last two queries of a workload's metric.
+    pub fn query_interval(&self, key: &Key) -> Option<i64> {
+        self.lock().get(key)?.queries.interval()
     }
 
     /// Drops the history of all workloads for which `keep` is false.

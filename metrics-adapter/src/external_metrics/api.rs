@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use autoscaler::Key;
 use component_base::auth::{ALL_CLIENTS, User};
 use component_base::readiness::Readiness;
 use component_base::server::ClientAddress;
@@ -24,7 +25,7 @@ use crate::external_metrics::response::{ApiResponse, json, response, text, with_
 use crate::external_metrics::route::{Probe, Route};
 use crate::external_metrics::trace;
 use crate::external_metrics::value::MetricValues;
-use crate::external_metrics::value::object_metrics::MetricValueList;
+use crate::external_metrics::value::object_metrics::{DescribedResource, MetricValueList};
 use crate::external_metrics::why::{WhyReport, wants_text};
 use crate::metrics::Metrics;
 
@@ -155,12 +156,17 @@ impl Api {
         match route {
             Route::Metric { namespace, metric } => {
                 let service = service_of(uri)?;
+                self.observe_query(self.values.key_of_service(namespace, &service));
                 Ok(json(StatusCode::OK, &self.values.list(namespace, metric, &service)?))
             }
             Route::ObjectMetric { namespace, described, name, metric } => {
                 if let Some(selector) = metric_selector(uri)? {
                     return Err(ApiError::UnexpectedSelector(selector));
                 }
+                self.observe_query(match described {
+                    DescribedResource::Service => self.values.key_of_service(namespace, name),
+                    DescribedResource::PodAutoscaler => Some(Key::new(*namespace, *name)),
+                });
                 let list = MetricValueList::new(&self.values, namespace, *described, name, metric)?;
                 Ok(json(StatusCode::OK, &list))
             }
@@ -181,6 +187,14 @@ impl Api {
                 Ok(json(StatusCode::OK, &history::current(&self.values, *namespace, now)))
             }
             _ => Err(ApiError::NoSuchPath(uri.path().to_owned())),
+        }
+    }
+
+    /// Clients other than the HPA controller shorten an interval, which hides a lag and shows none.
+    fn observe_query(&self, key: Option<Key>) {
+        let now = component_base::clock::unix_millis();
+        if let Some(interval) = key.and_then(|key| self.values.history.record_query(&key, now)) {
+            self.metrics.hpa_query_interval.observe(interval as f64 / 1000.0);
         }
     }
 

@@ -146,6 +146,11 @@ impl MetricValues {
         })
     }
 
+    /// The workload that a Service belongs to.
+    pub(super) fn key_of_service(&self, namespace: &str, service: &str) -> Option<Key> {
+        self.workloads.borrow().owner_of(namespace, service).map(|workload| workload.key.clone())
+    }
+
     fn workload(&self, namespace: &str, metric: &str, service: &str) -> Result<Arc<Workload>, ApiError> {
         let owner = self.workloads.borrow().owner_of(namespace, service).cloned();
         owner.ok_or_else(|| ApiError::NoWorkload {

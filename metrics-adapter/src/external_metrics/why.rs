@@ -25,6 +25,9 @@ use crate::watches::workloads::Workload;
 use autoscaler::scaling::decision_reason::DecisionReason;
 use autoscaler::scaling::readable::CompactNumber;
 
+/// Twice the sync period that Kubernetes has by default.
+const SLOW_HPA_MS: i64 = 30_000;
+
 /// Whether the client wants plain text: `?format=text`, or `Accept: text/plain`.
 pub(super) fn wants_text(uri: &Uri, headers: &HeaderMap) -> bool {
     let parameter = uri.query().unwrap_or_default().split('&').any(|pair| pair == "format=text");
@@ -42,6 +45,8 @@ pub(super) struct WhyReport {
     ready: usize,
     existing: usize,
     activators: usize,
+    /// Milliseconds between the last two queries of the HPA.
+    queried_after: Option<i64>,
     /// `None` without a schedule.
     scheduled: Option<ScheduleStatus>,
     /// `None` if learning is off.
@@ -62,6 +67,7 @@ impl WhyReport {
             ready: pods.iter().filter(|pod| pod.ready).count(),
             existing: pods.iter().filter(|pod| pod.exists).count(),
             activators: values.collector.connected_activators(),
+            queried_after: values.history.query_interval(&key),
             scheduled: workload.schedule.as_ref().map(|s| s.at(component_base::clock::unix_millis()).into()),
             learned: LearnedTargetReport::new(values, &workload),
             records: values.history.of(&key),
@@ -83,6 +89,7 @@ impl WhyReport {
             "schedule": self.scheduled,
             "pods": {"ready": self.ready, "existing": self.existing},
             "activators": self.activators,
+            "hpaQueryIntervalSeconds": self.queried_after.map(|millis| millis / 1000),
             "learning": self.learned.as_ref().map(LearnedTargetReport::json),
             "decisions": self.records.iter().map(decision).collect::<Vec<_>>(),
         })
@@ -110,6 +117,15 @@ impl WhyReport {
         let _ = writeln!(text, "settings (minReplicas and maxReplicas apply later): {}", limits(spec));
         if let Some(scheduled) = &self.scheduled {
             let _ = writeln!(text, "schedule: {scheduled}");
+        }
+        if let Some(millis) = self.queried_after.filter(|millis| *millis > SLOW_HPA_MS) {
+            let _ = writeln!(
+                text,
+                "the HPA reads its metric every {} s instead of 15, so sizes follow late: the HPA controller reads \
+                 /scale of every HPA, also at zero; raise --kube-api-qps of kube-controller-manager to a tenth of the \
+                 HPAs, or use scaler: Direct",
+                millis / 1000
+            );
         }
         text.push_str(&self.learned.as_ref().map_or_else(String::new, LearnedTargetReport::text));
         let columns = ["time (UTC)", "desired", "ready", "stable", "panic", "spare", "reason"];

@@ -68,3 +68,18 @@ fn shows_nothing_about_learning_where_it_is_off() {
     assert!(!report.text().contains("learning"), "{}", report.text());
     assert_eq!(report.json()["learning"], Value::Null);
 }
+
+#[test]
+fn names_the_flag_to_raise_while_the_hpa_queries_late() {
+    let workload = Workload::learning("web", Recommend, 20.0);
+    let values = values(&workload, 160.0);
+    decide(&values, &workload, 8.0, 8, false);
+    let report = |at| {
+        values.history.record_query(&workload.key, at);
+        let report = WhyReport::new(&values, "shop", "web").unwrap();
+        (report.text().contains("every 51 s instead of 15"), report.json()["hpaQueryIntervalSeconds"].clone())
+    };
+    assert_eq!(report(1_000), (false, Value::Null), "one query has no interval");
+    assert_eq!(report(52_000), (true, json!(51)));
+    assert_eq!(report(67_000), (false, json!(15)));
+}
