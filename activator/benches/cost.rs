@@ -52,8 +52,11 @@ fn pod(i: usize, ready: bool) -> ClusterChange {
 /// Pods of all workloads, one after the other, become ready or unready.
 fn pod_event(bencher: &mut Bencher<'_>, workloads: usize) {
     let mut index = WorkloadIndex::default();
+    // In this order: a new workload visits all pods of its namespace.
     for i in 0..workloads {
         index.apply(workload(i));
+    }
+    for i in 0..workloads {
         index.apply(pod(i, false));
     }
     let mut event = workloads - 1;
