@@ -119,7 +119,11 @@ async fn sidecar_is_admitted_at_the_pod_security_level_restricted() -> Result<()
     let namespaces: Api<Namespace> = Api::all(namespace.client.clone());
     namespaces.patch(&namespace.name, &PatchParams::default(), &Patch::Merge(&level)).await?;
     let mut restricted = pod("restricted", &json!({}), &Value::Null)?;
-    let refused = admitted(&namespace, &restricted).await.err().context("the app runs as root")?;
+    // The API server enforces a level once its cache has the label.
+    let refused = wait::until("an app that runs as root to be refused", Duration::from_secs(30), || async {
+        Ok(admitted(&namespace, &restricted).await.err())
+    })
+    .await?;
     ensure!(!refused.to_string().contains("queue-proxy"), "the sidecar is refused: {refused}");
     for app in restricted.spec.iter_mut().flat_map(|spec| &mut spec.containers) {
         app.security_context = Some(serde_json::from_value(json!({

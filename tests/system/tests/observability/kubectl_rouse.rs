@@ -42,7 +42,8 @@ async fn bare_deployment_sleeps_after_init_and_check_names_a_planted_fault() -> 
     })
     .await?;
 
-    wait::until("sleep to be allowed", Duration::from_secs(60), || async {
+    // A window without requests, and then the time in which nodes follow.
+    wait::until("sleep to be allowed", Duration::from_secs(120), || async {
         json(&namespace, &["sleep", NAME]).await.map(Some)
     })
     .await?;
