@@ -10,8 +10,8 @@ import (
 
 	"rouse.dev/release/chart"
 	"rouse.dev/release/contents"
-	"rouse.dev/release/image"
 	"rouse.dev/release/contents/krew"
+	"rouse.dev/release/image"
 	"rouse.dev/release/provenance"
 	"rouse.dev/release/repository"
 	"rouse.dev/release/source"
