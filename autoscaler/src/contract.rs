@@ -7,6 +7,7 @@ pub mod key;
 pub mod metric_name;
 pub mod metric_selector;
 pub mod pod_limit;
+pub mod pod_targets;
 pub mod protocol;
 pub mod quantity;
 pub mod selector;

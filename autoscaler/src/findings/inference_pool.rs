@@ -1,6 +1,6 @@
 //! InferencePool: pods that a gateway selects by their labels, past every Service.
 //!
-//! Input: objects of the Gateway API Inference Extension, whose kinds a cluster may not have. An
+//! Input: objects of the Gateway API Inference Extension; a cluster may not have their kinds. An
 //! endpoint picker sends requests to the addresses of pods: no activator sees them, so at zero they
 //! fail and wake nothing. Those to another port than the sidecar's are not counted either, and a
 //! busy workload seems idle.

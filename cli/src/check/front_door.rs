@@ -16,12 +16,11 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
+use autoscaler::contract::pod_targets::ALB_TARGETS;
 use controller::{Controllers, default_timeout};
 
 /// Annotation of ingress-nginx: seconds between two reads of a response.
 const NGINX_READ_TIMEOUT: &str = "nginx.ingress.kubernetes.io/proxy-read-timeout";
-/// Annotation of an Ingress or Service: whether an ALB sends to nodes or to pods.
-pub const ALB_TARGETS: &str = "alb.ingress.kubernetes.io/target-type";
 /// Annotation of an Ingress: whether its controller writes rules of the pods' security groups.
 const ALB_RULES: &str = "alb.ingress.kubernetes.io/manage-backend-security-group-rules";
 

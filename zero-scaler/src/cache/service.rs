@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use autoscaler::contract::WORKLOAD_LABEL;
+use autoscaler::contract::pod_targets::selects_pods;
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use kube::api::ObjectMeta;
 
@@ -16,15 +17,6 @@ const LOCAL: &str = "Local";
 /// has precedence.
 const TOPOLOGY_ANNOTATIONS: [&str; 2] =
     ["service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"];
-/// Annotations by which a load balancer sends requests to the addresses of pods, with the value
-/// that does so; any, for the groups that Google's controller made. (Its annotation
-/// `cloud.google.com/neg` is on Services without a load balancer too.)
-const POD_TARGETS: [(&str, Option<&str>); 4] = [
-    ("alb.ingress.kubernetes.io/target-type", Some("ip")),
-    ("service.beta.kubernetes.io/aws-load-balancer-nlb-target-type", Some("ip")),
-    ("service.beta.kubernetes.io/aws-load-balancer-type", Some("nlb-ip")),
-    ("cloud.google.com/neg-status", None),
-];
 
 /// The cluster IPs, one for each family.
 pub(crate) fn cluster_ips(service: &Service) -> Vec<IpAddr> {
@@ -60,11 +52,7 @@ pub(crate) fn keeps_endpoints(service: &Service) -> bool {
 
 /// Whether a load balancer takes only endpoints that name their pod.
 pub(crate) fn has_pod_targets(service: &Service) -> bool {
-    service.metadata.annotations.iter().flatten().any(|(name, value)| is_of_pod_targets(name, value))
-}
-
-fn is_of_pod_targets(name: &str, value: &str) -> bool {
-    POD_TARGETS.iter().any(|(of, needed)| *of == name && needed.is_none_or(|needed| needed == value))
+    service.metadata.annotations.iter().flatten().any(|(name, value)| selects_pods(name, value))
 }
 
 /// Whether Kubernetes divides the endpoints among the zones.
@@ -83,7 +71,7 @@ pub(crate) fn trimmed(service: &Service) -> Service {
     let labels: BTreeMap<_, _> = labels.map(|(name, value)| (name.clone(), value.clone())).collect();
     let mut annotations = topology_annotations(service);
     let all = meta.annotations.iter().flatten();
-    let of_targets = all.filter(|(name, value)| is_of_pod_targets(name, value));
+    let of_targets = all.filter(|(name, value)| selects_pods(name, value));
     annotations.extend(of_targets.map(|(name, value)| (name.clone(), value.clone())));
     let metadata = ObjectMeta {
         name: meta.name.clone(),

@@ -4,7 +4,7 @@ use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 
-use super::listing::{ApiGroups, keep, known, list};
+use super::listing::{ApiGroups, keep, list, objects};
 use crate::check::front_door::FrontDoor;
 use crate::check::front_door::controller::Controllers;
 use crate::connection::Session;
@@ -41,11 +41,11 @@ impl Gateways {
         if !groups.may_have(GATEWAY) {
             return Self { controllers: Controllers::new(&classes, &[], &[]), routes: Some(Vec::new()) };
         }
-        let resource = resource("GatewayClass", "gatewayclasses");
+        let resource = ApiResource::from_gvk_with_plural(&kind("GatewayClass"), "gatewayclasses");
         let gateway_classes: Api<DynamicObject> = Api::all_with(client(), &resource);
         let gateway_classes = keep(list_all(&gateway_classes).await, "GatewayClasses", unchecked);
         let namespace = session.only_namespace.as_deref();
-        let gateways = objects(session, namespace, "Gateway", "gateways", unchecked).await;
+        let gateways = objects(session, namespace, &kind("Gateway"), "gateways", unchecked).await;
         let gateways = gateways.unwrap_or_default();
         Self {
             controllers: Controllers::new(&classes, &gateway_classes, &gateways),
@@ -83,30 +83,13 @@ async fn routes(
     unchecked: &mut Vec<String>,
 ) -> Option<Vec<Route>> {
     let mut routes = Vec::new();
-    for (kind, plural) in ROUTES {
-        let all = objects(session, namespace, kind, plural, unchecked).await?;
-        routes.extend(all.into_iter().map(|route| (kind, route)));
+    for (name, plural) in ROUTES {
+        let all = objects(session, namespace, &kind(name), plural, unchecked).await?;
+        routes.extend(all.into_iter().map(|route| (name, route)));
     }
     Some(routes)
 }
 
-async fn objects(
-    session: &Session,
-    namespace: Option<&str>,
-    kind: &str,
-    plural: &str,
-    unchecked: &mut Vec<String>,
-) -> Option<Vec<DynamicObject>> {
-    let (client, resource) = (session.client.clone(), resource(kind, plural));
-    let (api, what): (Api<DynamicObject>, String) = match namespace {
-        Some(namespace) => {
-            (Api::namespaced_with(client, namespace, &resource), format!("{kind}s in {namespace}"))
-        }
-        None => (Api::all_with(client, &resource), format!("{kind}s of all namespaces")),
-    };
-    known(list_all(&api).await, &what, unchecked)
-}
-
-fn resource(kind: &str, plural: &str) -> ApiResource {
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GATEWAY, "v1", kind), plural)
+fn kind(name: &str) -> GroupVersionKind {
+    GroupVersionKind::gvk(GATEWAY, "v1", name)
 }

@@ -39,9 +39,23 @@ pub(super) async fn dynamic(
     if !groups.may_have(&kind.group) {
         return Vec::new();
     }
-    let resource = ApiResource::from_gvk_with_plural(kind, plural);
-    let api: Api<DynamicObject> = Api::namespaced_with(session.client.clone(), namespace, &resource);
-    keep(list_all(&api).await, &format!("{}s in {namespace}", kind.kind), unchecked)
+    objects(session, Some(namespace), kind, plural, unchecked).await.unwrap_or_default()
+}
+
+/// Objects of a namespace, or of all; `None` if they could not be read.
+pub(super) async fn objects(
+    session: &Session,
+    namespace: Option<&str>,
+    kind: &GroupVersionKind,
+    plural: &str,
+    unchecked: &mut Vec<String>,
+) -> Option<Vec<DynamicObject>> {
+    let (client, resource) = (session.client.clone(), ApiResource::from_gvk_with_plural(kind, plural));
+    let (api, place): (Api<DynamicObject>, String) = match namespace {
+        Some(namespace) => (Api::namespaced_with(client, namespace, &resource), format!("in {namespace}")),
+        None => (Api::all_with(client, &resource), "of all namespaces".to_owned()),
+    };
+    known(list_all(&api).await, &format!("{}s {place}", kind.kind), unchecked)
 }
 
 pub(super) async fn list<K>(session: &Session, namespace: &str) -> Result<Vec<K>, kube::Error>

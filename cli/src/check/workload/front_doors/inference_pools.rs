@@ -6,7 +6,7 @@ use autoscaler::findings::reasons::Reason;
 use crate::check::finding::Finding;
 use crate::check::workload_objects::WorkloadObjects;
 
-/// A pool whose requests are counted takes nothing from a workload that always has a pod.
+/// A pool with counted requests does no harm to a workload that always has a pod.
 pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     let Some(labels) = workload.pod_labels() else { return Vec::new() };
     let pools = workload.namespace.inference_pools.iter().filter(|pool| pool.selects(labels));

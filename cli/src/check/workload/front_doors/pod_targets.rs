@@ -1,21 +1,19 @@
 //! Load balancers that send to the addresses of pods: whether they find activators, and may connect
 //! to them. An activator listens on its leased port, not on the Service's `targetPort`.
 
+use autoscaler::contract::pod_targets::{ALB_TARGETS, NEG_STATUS, NLB_TARGETS};
 use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
 use crate::check::finding::Finding;
-use crate::check::front_door::{ALB_TARGETS, FrontDoor};
+use crate::check::front_door::FrontDoor;
 use crate::check::workload_objects::WorkloadObjects;
 
-/// Annotations of a Service for an NLB: its targets, and whether its controller writes rules of the
-/// pods' security groups.
-const NLB_TARGETS: &str = "service.beta.kubernetes.io/aws-load-balancer-nlb-target-type";
+/// Annotation of a Service for an NLB: whether its controller writes rules of the pods' security
+/// groups.
 const NLB_RULES: &str = "service.beta.kubernetes.io/aws-load-balancer-manage-backend-security-group-rules";
-/// Annotation of a Service with network endpoint groups of Google's load balancers.
-const NEG_STATUS: &str = "cloud.google.com/neg-status";
 
 pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     let Some(service) = workload.service.found() else { return Vec::new() };
