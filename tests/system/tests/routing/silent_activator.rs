@@ -162,8 +162,11 @@ async fn sessions_through_activators_that_are_cut_off_live_and_their_workloads_s
     namespace.end().await
 }
 
+/// Of one pod at most: a second one, beside a node that is late to acknowledge the first, would be
+/// followed by a step down, which ends the sessions of whichever pod it takes.
 fn plain(name: &str) -> Workload {
-    let workload = Workload { sidecar: Sidecar::None, target: "100".to_owned(), ..Workload::new(name) };
+    let workload =
+        Workload { sidecar: Sidecar::None, target: "100".to_owned(), max_replicas: 1, ..Workload::new(name) };
     workload.annotated("timeout", TIMEOUT).annotated("response-start-timeout", TIMEOUT)
 }
 
