@@ -211,7 +211,12 @@ $(CROSS_CC) $(MINGW):
 .PHONY: test
 test test-system test-nodes test-install: export DATA_PATH := release
 test: ## Run all tests and checks, and print how long each took
-	@.ci/steps lint check-purity check-crds test-unit test-loom test-chart test-page test-h2spec cluster-tool test-fuzz+images+cluster-ready test-cluster test-install-short test-system
+	@.ci/steps lint check-purity check-crds cluster-tool test-without-cluster+images+cluster-ready test-cluster test-install-short test-system
+
+# They wait for more than half of their time, which the builds beside them use.
+.PHONY: test-without-cluster
+test-without-cluster: ## Run the tests of `make test` that need no cluster
+	@.ci/steps test-unit test-loom test-chart test-page test-h2spec test-fuzz
 
 .PHONY: lint
 lint: module-graph deny ## Check formatting, lints, the layout of code and crates; warnings are errors
@@ -449,7 +454,8 @@ test-cluster: cluster-ready ## Test the cluster tool and the admission policies
 	cd release && go test ./image
 
 # All tests are started at once. They wait for each other: see tests/system/src/cluster/lock.rs. The attacks follow on the same
-# cluster. They read the memory of Rouse's processes, which run on this machine only on a cluster of the cluster tool.
+# cluster. They read the memory of Rouse's processes, which run on this machine only on a cluster of the cluster tool. Cargo builds
+# `hostile` with the tests of its package. "cargo build" would compile all crates again, with the features of no test.
 # Tests that are part of test-system-long alone, by their modules.
 SKIP_CUTS := --skip routing::silent_activator
 SKIP_LONG := --skip hpa::adapter_handover
@@ -457,7 +463,6 @@ SKIP_LONG := --skip hpa::adapter_handover
 test-system: UP_FLAGS ?= --nodes 2 --zones a,b
 test-system: images cluster-ready $(CHROMEDRIVER) ## Run the system tests on two nodes of a cluster of their own, then all attacks for some seconds
 	$(LINTING_CARGO) test $(ALL) --test system --no-run
-	$(LINTING_CARGO) build $(ALL) --bin hostile
 	tests/system/on-cluster rouse-test --hpa-sync-period 5s --network-policies $(UP_FLAGS) -- sh -ec ' \
 	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture --test-threads 200 $(SKIP_CUTS) $(SKIP_LONG); \
 	  test "$$USE_EXISTING_CLUSTER" = true || $(CARGO_TARGET_DIR)/debug/hostile --short'
@@ -539,7 +544,7 @@ test-versions: ## Test on two nodes of each of KUBERNETES_VERSIONS (1.37 1.36 1.
 # A minute for each attack. Unoptimized, because the load comes from a pod.
 .PHONY: test-hostile
 test-hostile: images cluster-ready ## Attack every port on a cluster while a victim has load (ARGS=--short for some seconds each)
-	$(LINTING_CARGO) build $(ALL) --bin hostile
+	$(LINTING_CARGO) test $(ALL) --test system --no-run
 	tests/system/on-cluster rouse-hostile -- $(CARGO_TARGET_DIR)/debug/hostile $(ARGS)
 
 .PHONY: test-hostile-short

@@ -103,7 +103,13 @@ impl Server {
     ) -> Result<Response<ResponseBody>, Error> {
         let request = Request::post(format!("http://a{path}")).body(body).unwrap();
         let address = self.address;
-        send(client, request, move || TcpStream::connect(address)).await
+        // As the proxies' connectors do. With Nagle's algorithm each reset delays the next request.
+        let connect = move || async move {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        };
+        send(client, request, connect).await
     }
 
     async fn get(&self, client: &Client, path: &str) -> Response<ResponseBody> {

@@ -5,7 +5,7 @@
 //! each waits here:
 //!
 //! ```text
-//! shared     SHARED at a time, in the order of their names
+//! shared     SHARED at a time, the long ones first
 //! exclusive  one at a time, while no shared one runs or waits; meanwhile the next one prepares
 //! ```
 //!
@@ -13,13 +13,26 @@
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit, watch};
+use tokio::sync::{MutexGuard, watch};
 use tokio::time::Instant;
 
 /// Shared tests at a time: more would exceed two cores.
-const SHARED: usize = 4;
+const SHARED: usize = 5;
+/// Shared tests that take a minute or more. As the last ones they would leave the cluster to one or
+/// two tests for a minute.
+const LONG: [&str; 10] = [
+    "adopted",
+    "getting-started",
+    "held",
+    "learned-target",
+    "plugin",
+    "random",
+    "readme",
+    "recorded-load",
+    "zero",
+    "zero-grpc",
+];
 
-static SLOTS: Semaphore = Semaphore::const_new(SHARED);
 static NEXT: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 static USES: LazyLock<watch::Sender<Uses>> = LazyLock::new(watch::Sender::default);
 
@@ -27,6 +40,7 @@ static USES: LazyLock<watch::Sender<Uses>> = LazyLock::new(watch::Sender::defaul
 #[derive(Debug, Default)]
 struct Uses {
     waiting: usize,
+    waiting_long: usize,
     shared: usize,
     exclusive: bool,
 }
@@ -47,25 +61,28 @@ pub struct Turn {
 struct Use {
     name: String,
     began: Instant,
-    /// Of a shared test.
-    slot: Option<SemaphorePermit<'static>>,
+    is_shared: bool,
 }
 
 /// For a test that changes nothing outside its namespace and whose bounds leave room for other
 /// tests' load.
 pub async fn shared(name: &str) -> ClusterGuard {
-    USES.send_modify(|uses| uses.waiting += 1);
-    let slot = SLOTS.acquire().await.ok();
+    let long = usize::from(LONG.contains(&name));
+    USES.send_modify(|uses| {
+        uses.waiting += 1;
+        uses.waiting_long += long;
+    });
     until(|uses| {
-        let free = !uses.exclusive;
+        let free = !uses.exclusive && uses.shared < SHARED && (long == 1 || uses.waiting_long == 0);
         if free {
             uses.waiting -= 1;
+            uses.waiting_long -= long;
             uses.shared += 1;
         }
         free
     })
     .await;
-    ClusterGuard::new(name, slot)
+    ClusterGuard::new(name, true)
 }
 
 /// For a test that restarts or scales parts of the installation, or that measures times. One test
@@ -94,15 +111,15 @@ impl Turn {
             free
         })
         .await;
-        ClusterGuard::new(name, None)
+        ClusterGuard::new(name, false)
     }
 }
 
 // === impl ClusterGuard ===
 
 impl ClusterGuard {
-    fn new(name: &str, slot: Option<SemaphorePermit<'static>>) -> Self {
-        let used = Use { name: name.to_owned(), began: Instant::now(), slot };
+    fn new(name: &str, is_shared: bool) -> Self {
+        let used = Use { name: name.to_owned(), began: Instant::now(), is_shared };
         Self(Arc::new(Mutex::new(Some(used))))
     }
 
@@ -116,11 +133,14 @@ impl ClusterGuard {
 
 impl Drop for Use {
     fn drop(&mut self) {
-        let kind = if self.slot.is_some() { "shared" } else { "exclusive" };
+        let kind = if self.is_shared { "shared" } else { "exclusive" };
         println!("{}: {} s, {kind}", self.name, self.began.elapsed().as_secs());
-        USES.send_modify(|uses| match self.slot {
-            Some(_) => uses.shared -= 1,
-            None => uses.exclusive = false,
+        USES.send_modify(|uses| {
+            if self.is_shared {
+                uses.shared -= 1;
+            } else {
+                uses.exclusive = false;
+            }
         });
     }
 }
