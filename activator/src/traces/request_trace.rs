@@ -28,7 +28,7 @@ pub struct RequestTrace {
     held: bool,
     /// When it was sent to the pod that has it now.
     forwarded: Option<Instant>,
-    /// The span of that.
+    /// The span of the request to the pod.
     forward: Option<Context>,
     outcome: TraceOutcome,
 }

@@ -32,7 +32,7 @@ pub(crate) fn report(
     }
 }
 
-/// Pods that a load needs. Not a number, or no target, is no pod.
+/// Pods that a load needs. 0 where the load is not a number or there is no target.
 fn pods(load: f64, target: f64) -> u32 {
     // `as` saturates, and is 0 for NaN.
     if target > 0.0 { (load / target).ceil() as u32 } else { 0 }

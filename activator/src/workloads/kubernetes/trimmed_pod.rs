@@ -289,7 +289,7 @@ mod tests {
             json!({"name": "QUEUE_PROXY_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}});
         let env = json!([uid, {"name": POD_LIMIT_VARIABLE, "value": "10"}]);
         let queue_proxy = json!({"name": "queue-proxy", "ports": ports, "env": env});
-        // What an app has in its environment is no limit.
+        // A variable of the app's container is not a limit.
         let app = json!({"name": "app", "env": [{"name": POD_LIMIT_VARIABLE, "value": "20"}, {"name": "A"}]});
         let spec = json!({"containers": [app], "initContainers": [queue_proxy]});
         let pod = trimmed(json!({INJECT_LABEL: "true"}), spec, status(true));

@@ -24,7 +24,7 @@ pub enum SidecarMode {
 // === impl SidecarMode ===
 
 impl SidecarMode {
-    /// The format of the annotation; `auto` is none of the two.
+    /// The format of the annotation; `auto` is neither of them.
     pub(in crate::settings) const FORMAT: Format<Option<Self>> = Format {
         words: "auto, \"true\" or \"false\"",
         parse: Self::parse,

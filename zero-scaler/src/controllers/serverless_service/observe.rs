@@ -60,7 +60,7 @@ pub(super) struct ObservedService {
     /// Why no pod starts.
     pub(super) start_failure: Option<StartFailure>,
     /// Service ports with a target other than the sidecar. Attached, they lead past it; managed,
-    /// they lead to it all the same, and a port with the app behind it as target is none of them.
+    /// they lead to it all the same, and a port with the app behind it as target is not one of them.
     pub(super) other_targets: Vec<i32>,
     /// A target port that a ready pod without sidecar does not have.
     pub(super) missing_port: Option<MissingPort>,

@@ -90,7 +90,7 @@ fn workload_acts_as_usual_behind_the_end_of_a_pause() {
     let requested = ObservedWorkload { decision: Some(decision(2, None)), ..at_zero() };
     assert_eq!(decide(&pause(requested, ended), None).write, write(2, WriteCause::Wanted));
     assert!(!decide(&pause(at_zero(), ended), None).paused);
-    // The size that a person wrote for the time of the pause is none that stays.
+    // The size that a person wrote for the time of the pause does not stay.
     let by_hand = ObservedWorkload {
         ready: 0,
         scale: scale(0, Writer::Other("kubectl-rouse".into())),
