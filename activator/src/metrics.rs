@@ -50,15 +50,11 @@ pub fn register_descriptor_limit(registry: &Registry, limit: u64) -> Result<(), 
 #[derive(Clone, Debug)]
 pub struct Metrics {
     workloads: WorkloadFamilies,
-    /// Connections to metrics-adapters and zero-scalers.
     pub push: PushMetrics,
-    /// Connections to other activators.
     pub slot_exchange: SlotExchangeMetrics,
     /// Wakes by the fallback waker.
     pub fallback_waker: FallbackWakerMetrics,
-    /// Export of spans.
     pub traces: TraceMetrics,
-    /// Watched objects that could not be decoded.
     pub decode_errors: DecodeErrors,
 }
 

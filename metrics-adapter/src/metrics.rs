@@ -45,52 +45,33 @@ fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
 /// Handles of all metrics. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Workloads in the table.
     pub workloads: IntGauge,
-    /// Scrape rounds, by outcome.
     pub scrapes: OutcomeCounters,
     pub scrape_duration: Histogram,
     /// Pushes of activators.
     pub pushes: PushMetrics,
     pub decision_subscribers: IntGauge,
-    /// Subscribers that were disconnected for lag.
     pub decision_subscribers_dropped: IntCounter,
-    /// Requests to the stats port without an authorized token.
     pub stats_unauthorized: IntCounter,
-    /// Decisions, and attempts without data.
     pub decisions: OutcomeCounters,
-    /// Decisions made for a poke.
     pub pokes: IntCounter,
-    /// Invalid settings.
     pub setting_errors: IntCounter,
-    /// Watched objects that could not be decoded.
     pub decode_errors: DecodeErrors,
-    /// Responses of the metrics API, by status code.
     pub api_responses: IntCounterVec,
-    /// Seconds between two queries of a workload's metric.
     pub hpa_query_interval: Histogram,
-    /// Token and access reviews, by outcome.
     pub reviews: OutcomeCounters,
-    /// Whether an APIService names our Service, by its name.
     pub api_service_owned: IntGaugeVec,
-    /// Whether a webhook's configuration names our Service, by its name.
     pub webhook_owned: IntGaugeVec,
-    /// Reviews of pods by the sidecar's webhook, by outcome.
     pub sidecar_reviews: OutcomeCounters,
-    /// Expiry of the serving certificate, in Unix time.
     pub certificate_not_after: IntGauge,
-    /// Learned targets.
     pub learning: LearningMetrics,
-    /// Reads of `metrics.k8s.io`.
     pub resources: ResourceMetrics,
 }
 
 /// The counters of one family with the label `outcome`.
 #[derive(Clone, Debug)]
 pub struct OutcomeCounters {
-    /// Successes.
     pub ok: IntCounter,
-    /// Failures.
     pub failed: IntCounter,
 }
 
@@ -99,17 +80,11 @@ pub struct OutcomeCounters {
 pub struct PushMetrics {
     /// Connected activators.
     pub connections: IntGauge,
-    /// Rejected connections above the limit.
     pub rejected: IntCounter,
-    /// Valid frames.
     pub frames: IntCounter,
-    /// Frames dropped as invalid.
     pub bad_frames: IntCounter,
-    /// Messages dropped because their workload is not in the table.
     pub unknown_workload: IntCounter,
-    /// Messages dropped because their numbers are implausible.
     pub implausible: IntCounter,
-    /// Activators that may carry requests and do not report them.
     pub silent: IntGauge,
 }
 
@@ -117,9 +92,7 @@ pub struct PushMetrics {
 #[derive(Clone, Debug)]
 pub struct ResourceMetrics {
     pub reads: OutcomeCounters,
-    /// Items that could not be decoded.
     pub invalid: IntCounter,
-    /// Whether the last read succeeded.
     pub available: IntGauge,
 }
 

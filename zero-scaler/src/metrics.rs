@@ -38,43 +38,27 @@ fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
 /// Handles of all families. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Time from the receipt of a push to the API server's response to the write it caused.
     pub wake_seconds: Histogram,
-    /// Activator path probes, by outcome.
     pub path_probes: IntCounterVec,
-    /// Wakes, by outcome.
     pub wakes: IntCounterVec,
-    /// Writes of `/scale`, by cause.
     pub scale_writes: IntCounterVec,
     /// Received push frames.
     pub push_frames: IntCounter,
-    /// Push frames or messages that were dropped as malformed.
     pub push_frames_bad: IntCounter,
     /// Open push connections.
     pub push_connections: IntGauge,
-    /// Push connections rejected for lack of an activator's token.
     pub push_connections_refused: IntCounter,
-    /// Activators that may carry requests and do not report them.
     pub silent_activators: IntGauge,
     /// Open decision streams.
     pub decision_streams: IntGauge,
-    /// Decision messages that were malformed or exceeded the bound of the table.
     pub decisions_dropped: IntCounter,
-    /// Events that exceeded the queue.
     pub events_dropped: IntCounter,
-    /// Seconds that requests to the API server were delayed by the rate limit.
     pub rate_limited_seconds: Counter,
-    /// Failures of watches, by kind.
     pub watch_errors: IntCounterVec,
-    /// Watched objects that could not be decoded.
     pub decode_errors: DecodeErrors,
-    /// Duration of the reconciles of one object, by kind.
     pub reconcile_seconds: HistogramVec,
-    /// Failed reconciles, by kind.
     pub reconcile_errors: IntCounterVec,
-    /// Workloads in phase Paused.
     pub paused_workloads: IntGauge,
-    /// Savings of all workloads together.
     pub savings: SavingsMetrics,
 }
 

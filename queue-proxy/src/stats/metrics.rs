@@ -26,11 +26,8 @@ pub(crate) struct Metrics {
 /// Metrics of a full memory budget.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryMetrics {
-    /// Connections that were closed at once.
     pub(crate) refused_connections: IntCounter,
-    /// Requests that were rejected.
     pub(crate) refused_requests: IntCounter,
-    /// Idle connections that were closed for others.
     pub(crate) closed_idle_connections: IntCounter,
 }
 
