@@ -37,11 +37,9 @@ pub(crate) const SELECTOR: Setting<Option<Selector>> = Setting {
 /// The pods behind a Service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodSettings {
-    /// Whether pods have a queue-proxy, by the annotation; `None` leaves it to the pod template.
-    /// `spec.sidecar` takes precedence.
+    /// `None` leaves it to the pod template. `spec.sidecar` takes precedence.
     pub sidecar: Option<SidecarMode>,
-    /// Labels of the pods of a Service without selector, by the annotation. `spec.selector` takes
-    /// precedence.
+    /// `spec.selector` takes precedence.
     pub selector: Option<Selector>,
 }
 

@@ -125,24 +125,20 @@ pub(crate) const PAUSED: Setting<Pause> = Setting {
 /// Sizes, and how fast they change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScaleSettings {
-    /// Largest factor by which one decision may exceed the ready pods. Above 1.
     pub max_up_rate: f64,
-    /// Largest divisor by which one decision may go below the ready pods. Above 1.
     pub max_down_rate: f64,
-    /// How long the largest decision is held before a smaller one takes effect.
     pub down_delay: Duration,
     /// Minimum replicas above zero; 0 means no bound. At most `max`, unless that is 0.
     pub min: u32,
     /// Maximum replicas; 0 means no bound.
     pub max: u32,
-    /// Replicas that a new workload must reach once.
     pub initial: u32,
     /// Minimum replicas under any load; 1 by default, else between `min` and `max`.
     pub activation: u32,
     /// Smallest size by time, by the annotation. `spec.schedule` takes precedence. See
     /// [`Settings::schedule_in_force`](crate::settings::Settings::schedule_in_force).
     pub schedule: Option<Schedule>,
-    /// Whether the size stays as it is, by the annotation. `spec.paused` takes precedence.
+    /// `spec.paused` takes precedence.
     pub pause: Pause,
 }
 

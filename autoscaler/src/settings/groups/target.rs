@@ -123,7 +123,7 @@ const BURST_CAPACITY: Setting<BurstCapacity> = Setting {
 /// The load that one pod should carry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetSettings {
-    /// Metric of the annotation. `spec.metric` takes precedence.
+    /// `spec.metric` takes precedence.
     pub metric: MetricName,
     /// Capacity of one pod, from the annotation `target`. 0.01 or more.
     pub capacity: Option<f64>,
@@ -131,11 +131,8 @@ pub struct TargetSettings {
     pub utilization: Option<f64>,
     /// Default target utilization for concurrency, as a fraction. (0, 1].
     pub default_concurrency_utilization: f64,
-    /// Capacity of a pod without a container concurrency, in concurrent requests.
     pub default_concurrency: f64,
-    /// Default capacity of a pod, in requests per second.
     pub default_requests_per_second: f64,
-    /// Spare requests the ready pods should be able to take before the activator leaves the path.
     pub burst_capacity: BurstCapacity,
 }
 

@@ -46,11 +46,8 @@ const IDLE: Setting<Duration> = Setting {
 /// Timeouts of requests to pods without a sidecar; 0 means no timeout. At most 24 h.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeoutSettings {
-    /// Longest time from when a request is sent to a pod to the end of its response.
     pub total: Duration,
-    /// Longest time until the app begins its response.
     pub response_start: Duration,
-    /// Longest time without a byte in either direction.
     pub idle: Duration,
 }
 

@@ -118,25 +118,17 @@ pub(crate) const WAITING_PAGE: Setting<bool> = Setting {
 /// Wakes, and pods that start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WakeSettings {
-    /// How long pods may take to become ready before the workload returns to zero. Whole seconds,
-    /// above 0.
     pub progress_deadline: Duration,
-    /// How long pods may fail to start before activators reject requests.
     pub start_patience: Duration,
-    /// `start_patience` for pods that fit on no node, as a new node may be starting, and for pods
-    /// on a node that does not respond.
     pub unschedulable_patience: Duration,
     /// How long activators hold a request; `None` for their default. Whole seconds, 1 s to 1 h.
     pub timeout: Option<Duration>,
     /// Requests that each activator may hold; `None` for their default. 1 or more.
     pub queue_depth: Option<u32>,
-    /// Requests that neither wake the workload nor count as load, by the annotation.
     /// `spec.noWake` takes precedence.
     pub no_wake: NoWakeRules,
-    /// What these requests get while there is no pod.
     pub no_wake_response: NoWakeResponse,
-    /// Whether browsers get a page while there is no pod, by the annotation. `spec.waitingPage`
-    /// takes precedence.
+    /// `spec.waitingPage` takes precedence.
     pub waiting_page: bool,
 }
 

@@ -57,14 +57,9 @@ const AGGREGATION: Setting<Aggregation> = Setting {
 /// The windows over which load is averaged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowSettings {
-    /// Length of the stable window; also how long a panic lasts after its last burst. 6 s to 1 h,
-    /// whole seconds.
     pub stable: Duration,
-    /// Length of the panic window as a percentage of the stable window. 1 to 100.
     pub panic_percentage: f64,
-    /// Panic starts when the panic window needs this percentage of the ready pods. Above 0.
     pub panic_threshold_percentage: f64,
-    /// Weighting of the seconds in stable and panic averages.
     pub aggregation: Aggregation,
 }
 

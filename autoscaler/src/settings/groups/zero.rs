@@ -62,15 +62,10 @@ const DELETE_VOLUMES: Setting<bool> = Setting {
 /// When a workload may be scaled to zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZeroSettings {
-    /// Whether any workload of the cluster may be scaled to zero.
     pub enabled: bool,
-    /// How long activators must have been in the path before the last pod is removed. Above 0.
     pub grace_period: Duration,
-    /// How long the last pod is kept after the workload has become inactive.
     pub pod_retention: Duration,
-    /// Whether requests can reach the workload.
     pub reachability: Reachability,
-    /// Whether it may be scaled to zero if that deletes its volumes.
     pub delete_volumes: bool,
 }
 
