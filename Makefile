@@ -211,12 +211,12 @@ $(CROSS_CC) $(MINGW):
 .PHONY: test
 test test-system test-nodes test-install: export DATA_PATH := release
 test: ## Run all tests and checks, and print how long each took
-	@.ci/steps lint check-purity check-crds cluster-tool test-without-cluster+images+cluster-ready test-cluster test-install-short test-system
+	@.ci/steps cluster-tool test-without-cluster+images+cluster-ready test-cluster test-install-short test-system
 
-# They wait for more than half of their time, which the builds beside them use.
+# Its tests wait for more than half of their time, which the builds beside it use.
 .PHONY: test-without-cluster
-test-without-cluster: ## Run the tests of `make test` that need no cluster
-	@.ci/steps test-unit test-loom test-chart test-page test-h2spec test-fuzz
+test-without-cluster: ## Run the checks and tests that need no cluster
+	@.ci/steps lint check-purity check-crds test-unit test-loom test-chart test-page test-h2spec test-fuzz
 
 .PHONY: lint
 lint: module-graph deny ## Check formatting, lints, the layout of code and crates; warnings are errors
