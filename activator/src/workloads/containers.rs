@@ -1,7 +1,7 @@
 //! What the containers of a pod declare: their ports and, of a pod without a queue-proxy, their
 //! probes.
 //!
-//! The types have the field names of a Pod's spec, of which they are the part that an activator
+//! [`Container`] has the field names of a Pod's spec, of which it is the part that an activator
 //! reads. [`Containers`] is what is kept of them.
 
 use std::num::NonZeroU32;
@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use autoscaler::contract::pod_limit::{POD_LIMIT_VARIABLE, parse_pod_limit};
 use autoscaler::contract::sidecar_ports::SidecarPorts;
+use k8s_openapi::api::core::v1::Probe;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The containers of one pod that run beside each other: app containers, and init containers that
@@ -87,80 +89,6 @@ pub struct ContainerPort {
     pub protocol: Option<String>,
 }
 
-/// A readiness probe. Without one of the actions it is one that only the kubelet can run.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Probe {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub http_get: Option<HttpGet>,
-    /// A connection.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tcp_socket: Option<TcpSocket>,
-    /// A call of grpc.health.v1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grpc: Option<Grpc>,
-    /// Seconds from the container's start to the first probe.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub initial_delay_seconds: Option<i64>,
-    /// Longest time of one probe.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_seconds: Option<u32>,
-    /// Successes in a row.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub success_threshold: Option<u32>,
-}
-
-/// The action `httpGet`.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HttpGet {
-    /// `/` by default.
-    pub path: Option<String>,
-    /// Where the container listens.
-    pub port: ProbePort,
-    /// Another address than the pod's.
-    pub host: Option<String>,
-    /// HTTP by default.
-    pub scheme: Option<String>,
-    /// Headers of the request.
-    #[serde(default)]
-    pub http_headers: Vec<HttpHeader>,
-}
-
-/// A header of a request.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct HttpHeader {
-    pub name: String,
-    #[serde(default)]
-    pub value: String,
-}
-
-/// The action `tcpSocket`.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct TcpSocket {
-    /// Where the container listens.
-    pub port: ProbePort,
-    /// Another address than the pod's.
-    pub host: Option<String>,
-}
-
-/// The action `grpc`.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Grpc {
-    /// Where the container listens.
-    pub port: u16,
-    /// Name of the service.
-    pub service: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(untagged)]
-pub enum ProbePort {
-    Number(u16),
-    /// The name of a port of the same container.
-    Name(String),
-}
-
 /// An object of which only the presence matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct AnyObject {}
@@ -201,10 +129,10 @@ impl Container {
     }
 
     /// The number of a probe's port; `None` if the container has no port of the name.
-    pub fn resolve(&self, port: &ProbePort) -> Option<u16> {
+    pub fn resolve(&self, port: &IntOrString) -> Option<u16> {
         match port {
-            ProbePort::Number(number) => Some(*number),
-            ProbePort::Name(name) => {
+            IntOrString::Int(number) => (*number).try_into().ok(),
+            IntOrString::String(name) => {
                 self.ports.iter().find(|port| port.is_named(name)).map(|p| p.container_port)
             }
         }

@@ -23,12 +23,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::{HTTPGetAction, Probe, TCPSocketAction};
 use proxy::app_probe::ProbeAction;
 
-use super::containers::{AppPort, Container, Containers, HttpGet, Probe, TcpSocket};
+use super::containers::{AppPort, Container, Containers};
 
 /// Kubernetes' default of `timeoutSeconds`.
-const DEFAULT_TIMEOUT_SECONDS: u32 = 1;
+const DEFAULT_TIMEOUT_SECONDS: i32 = 1;
 
 /// What verifies that a pod takes requests, beside its Ready condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,23 +109,26 @@ fn container_probe(container: &Container, probe: &Probe, ip: IpAddr) -> Option<C
     let address = SocketAddr::new(ip, container.probed_port()?);
     let action = match (&probe.http_get, &probe.tcp_socket, &probe.grpc) {
         (Some(get), None, None) => http_get(get, address)?,
-        (None, Some(TcpSocket { host, .. }), None) if is_pod(host.as_deref()) => ProbeAction::Tcp(address),
+        (None, Some(TCPSocketAction { host, .. }), None) if is_pod(host.as_deref()) => {
+            ProbeAction::Tcp(address)
+        }
         (None, None, Some(grpc)) => {
             ProbeAction::Grpc { address, service: grpc.service.clone().unwrap_or_default() }
         }
         _ => return None,
     };
-    let timeout = probe.timeout_seconds.unwrap_or_default().max(DEFAULT_TIMEOUT_SECONDS);
-    let successes = probe.success_threshold.unwrap_or_default().max(1);
+    let timeout = probe.timeout_seconds.unwrap_or_default().max(DEFAULT_TIMEOUT_SECONDS).unsigned_abs();
+    let successes = probe.success_threshold.unwrap_or_default().max(1).unsigned_abs();
     Some(ContainerProbe { action, timeout: Duration::from_secs(timeout.into()), successes })
 }
 
-fn http_get(get: &HttpGet, address: SocketAddr) -> Option<ProbeAction> {
+fn http_get(get: &HTTPGetAction, address: SocketAddr) -> Option<ProbeAction> {
     let is_plain = get.scheme.as_deref().is_none_or(|scheme| scheme.is_empty() || scheme == "HTTP");
     if !is_plain || !is_pod(get.host.as_deref()) {
         return None;
     }
-    let headers = get.http_headers.iter().map(|header| (header.name.as_str(), header.value.as_str()));
+    let headers =
+        get.http_headers.iter().flatten().map(|header| (header.name.as_str(), header.value.as_str()));
     ProbeAction::http_get(address, get.path.as_deref(), headers).ok()
 }
 
@@ -143,7 +147,7 @@ impl Container {
         match (&probe.http_get, &probe.tcp_socket, &probe.grpc) {
             (Some(get), None, None) => self.resolve(&get.port),
             (None, Some(socket), None) => self.resolve(&socket.port),
-            (None, None, Some(grpc)) => Some(grpc.port),
+            (None, None, Some(grpc)) => grpc.port.try_into().ok(),
             _ => None,
         }
     }

@@ -32,11 +32,13 @@ use autoscaler::contract::selector::Selector;
 use autoscaler::routing::proximity::Proximity;
 use autoscaler::settings::{NoWakeRules, Pause, SidecarMode};
 use autoscaler::{Key, Protocol};
+use k8s_openapi::api::core::v1::{Probe, TCPSocketAction};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proxy::timeouts::request_timer::Timeouts;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::workloads::containers::{AppPort, Container, Containers, Probe, ProbePort, QueueProxy, TcpSocket};
+use crate::workloads::containers::{AppPort, Container, Containers, QueueProxy};
 use crate::workloads::no_wake::NoWake;
 use crate::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 
@@ -239,7 +241,7 @@ impl WorkloadEntry {
     /// connection.
     fn containers(&self) -> Option<Containers> {
         let port = self.ports.first().filter(|_| !self.sidecar)?.pod;
-        let tcp_socket = Some(TcpSocket { port: ProbePort::Number(port), host: None });
+        let tcp_socket = Some(TCPSocketAction { port: IntOrString::Int(port.into()), host: None });
         let readiness_probe = Some(Box::new(Probe { tcp_socket, ..Probe::default() }));
         let app = Container { readiness_probe, ..Container::default() };
         Some(Containers { all: vec![app], ..Containers::default() })
