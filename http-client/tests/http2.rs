@@ -60,6 +60,8 @@ impl Server {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (count, hang) = (count.clone(), hang.clone());
+                // Nagle's algorithm on either side delays each of many short exchanges.
+                stream.set_nodelay(true).unwrap();
                 count.send_modify(|open| *open += 1);
                 tokio::spawn(async move {
                     let mut server = http2::Builder::new(TokioExecutor::new());
@@ -103,7 +105,6 @@ impl Server {
     ) -> Result<Response<ResponseBody>, Error> {
         let request = Request::post(format!("http://a{path}")).body(body).unwrap();
         let address = self.address;
-        // As the proxies' connectors do. With Nagle's algorithm each reset delays the next request.
         let connect = move || async move {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
