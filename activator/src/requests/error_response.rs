@@ -101,11 +101,14 @@ fn call_failure(error: &RequestError) -> CallFailure {
         RequestError::Forward(ForwardError::Unanswered(_) | ForwardError::Closed(_)) => {
             CallFailure::unavailable
         }
+        RequestError::Forward(ForwardError::Failed(cause)) => {
+            return CallFailure::of_app(cause, error.to_string());
+        }
         RequestError::Malformed(_)
         | RequestError::MisroutedProbe
-        | RequestError::Forward(
-            ForwardError::Failed(_) | ForwardError::RequestBodyFailed | ForwardError::BadResponse(_),
-        ) => CallFailure::internal,
+        | RequestError::Forward(ForwardError::RequestBodyFailed | ForwardError::BadResponse(_)) => {
+            CallFailure::internal
+        }
     };
     failure(error.to_string())
 }

@@ -1,5 +1,7 @@
 //! RequestError: why a request gets a response of the sidecar's own, as an RFC 9457 problem.
 
+use std::io;
+
 use autoscaler::contract::{MISDIRECTED_HEADER, PROTOCOL, TUNNEL_PROTOCOL};
 use autoscaler::routing::breaker::QueueFull;
 use bytes::Bytes;
@@ -41,7 +43,7 @@ pub(crate) enum RequestError {
     #[error("the app closed the connection before it responded")]
     AppClosed,
     #[error("the app reset the request, ended within the head of its response, or violated HTTP")]
-    AppFailed,
+    AppFailed(#[source] io::Error),
     #[error("the request is for another pod, which may have had this address before")]
     OtherPod,
     #[error("this pod's app uses HTTP; if it uses another protocol, annotate its pods with {PROTOCOL}: tcp")]
@@ -75,7 +77,7 @@ impl From<http_client::Error> for RequestError {
             http_client::Error::NoFreeStream(none) => Self::NoFreeStream(none),
             http_client::Error::Unprocessed(_) => Self::Unprocessed,
             http_client::Error::Unanswered(_) => Self::AppClosed,
-            http_client::Error::Failed(_) => Self::AppFailed,
+            http_client::Error::Failed(error) => Self::AppFailed(error),
             http_client::Error::InvalidResponse(invalid) => Self::InvalidResponse(invalid),
             http_client::Error::RequestBody(_) => Self::RequestBodyFailed,
         }
@@ -99,7 +101,7 @@ impl RequestError {
             | Self::NoFreeStream(NoFreeStream::QueueFull) => StatusCode::SERVICE_UNAVAILABLE,
             Self::OtherPod | Self::AppUsesHttp => StatusCode::MISDIRECTED_REQUEST,
             Self::NotATunnelRequest => StatusCode::UPGRADE_REQUIRED,
-            Self::AppUnreachable | Self::AppClosed | Self::AppFailed | Self::InvalidResponse(_) => {
+            Self::AppUnreachable | Self::AppClosed | Self::AppFailed(_) | Self::InvalidResponse(_) => {
                 StatusCode::BAD_GATEWAY
             }
             Self::MalformedRequest(malformed) => malformed.status(),
@@ -123,10 +125,10 @@ impl RequestError {
             Self::UploadMemoryFull(_) => CallFailure::exhausted,
             Self::AppClosed => CallFailure::unavailable,
             Self::TimedOut(_) | Self::DeadlineExceeded(_) => CallFailure::timed_out,
-            Self::AppFailed
-            | Self::InvalidResponse(_)
-            | Self::MalformedRequest(_)
-            | Self::RequestBodyFailed => CallFailure::internal,
+            Self::AppFailed(error) => return Some(CallFailure::of_app(error, self.to_string())),
+            Self::InvalidResponse(_) | Self::MalformedRequest(_) | Self::RequestBodyFailed => {
+                CallFailure::internal
+            }
             Self::OtherPod | Self::AppUsesHttp | Self::NotATunnelRequest | Self::TooManyTunnels => {
                 return None;
             }

@@ -1,7 +1,9 @@
 //! CallFailure: why the proxy answers a call itself, as gRPC's rules of retries read it.
 
 use std::fmt::Write as _;
+use std::io;
 
+use h2::Reason;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
@@ -86,7 +88,21 @@ impl CallFailure {
         Self { status: "4", message, retry: None }
     }
 
-    /// A peer violated the protocol, or reset the stream: INTERNAL.
+    /// The app ended the call by an error: the status that a client reads in the code of a reset
+    /// (gRPC over HTTP/2, Errors), so that it is the same as without a proxy.
+    pub fn of_app(error: &io::Error, message: String) -> Self {
+        let error = error.get_ref().and_then(|error| error.downcast_ref::<h2::Error>());
+        let reset = error.filter(|error| error.is_reset() && error.is_remote());
+        let status = match reset.and_then(h2::Error::reason) {
+            Some(Reason::CANCEL) => "1",
+            Some(Reason::INADEQUATE_SECURITY) => "7",
+            Some(Reason::ENHANCE_YOUR_CALM) => "8",
+            _ => return Self::internal(message),
+        };
+        Self { status, message, retry: None }
+    }
+
+    /// A peer violated the protocol: INTERNAL.
     pub fn internal(message: String) -> Self {
         Self { status: "13", message, retry: None }
     }

@@ -1,7 +1,7 @@
 //! gRPC calls that the proxy answers itself, or whose app fails: the status is in the trailers.
 
-use crate::case::{self, AppAction, Case, ExpectedResponse, response};
-use crate::http2::Http2Action::{Closes, Reads, Sends};
+use crate::case::{self, AppAction, Case, ExpectedResponse, ok, response};
+use crate::http2::Http2Action::{Closes, Reads, ReadsHead, Sends};
 use crate::http2::code::*;
 use crate::http2::{self, Frame, Http2Case, data, headers, request, reset};
 
@@ -31,6 +31,24 @@ pub fn rows() -> Vec<Http2Case> {
         call("a call that the app resets before its response is INTERNAL")
             .app([Reads, Sends(vec![reset(1, INTERNAL_ERROR)])])
             .gets(1, status("grpc-status: 13").without("grpc-retry-pushback-ms: ")),
+        reset_as("a call that the app resets with CANCEL is CANCELLED", CANCEL, "grpc-status: 1"),
+        reset_as(
+            "a call that the app resets with ENHANCE_YOUR_CALM is RESOURCE_EXHAUSTED",
+            ENHANCE_YOUR_CALM,
+            "grpc-status: 8",
+        ),
+        call("a call that the app refuses once is sent again")
+            .app([Reads, Sends(vec![reset(1, REFUSED_STREAM)])])
+            .app_receives(SEEN)
+            .gets(1, ok()),
+        http2::case("trailers arrive while the call still sends", "golang/go#80085")
+            .sends([request(1, "POST", "/", &[("content-type", "application/grpc"), ("te", "trailers")])])
+            .sends([data(1, "hello")])
+            .app([ReadsHead, Sends(begins().to_vec())])
+            .app([Sends(vec![headers(1, &[("grpc-status", "5")]).ending()])])
+            .app_receives("POST / HTTP/2\n:authority: a\ncontent-type: application/grpc\nte: trailers")
+            .gets(1, response(200).body("half").trailer("grpc-status: 5"))
+            .sends([reset(1, CANCEL)]),
         http2::case("a malformed call is INTERNAL", SOURCE)
             .sends([request(1, "POST", "/", &[("content-type", "application/grpc"), ("host", "b")]).ending()])
             .gets(1, status("grpc-status: 13").without("grpc-retry-pushback-ms: ")),
@@ -54,6 +72,12 @@ pub fn reset_rows() -> Vec<Http2Case> {
             .app([Reads, Sends(vec![begins, data(1, "half"), reset(1, ENHANCE_YOUR_CALM)])])
             .is_reset(1, ENHANCE_YOUR_CALM),
     ]
+}
+
+fn reset_as(name: &'static str, code: u32, gets: &'static str) -> Http2Case {
+    call(name)
+        .app([Reads, Sends(vec![reset(1, code)])])
+        .gets(1, status(gets).with("content-type: application/grpc"))
 }
 
 fn call(name: &'static str) -> Http2Case {
