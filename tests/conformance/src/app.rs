@@ -3,7 +3,8 @@
 
 mod http2_connection;
 
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::addresses::AppAddress;
 use crate::app_state::{AppState, ObservedRequest};
 use crate::case::AppAction;
 use crate::http2::case::Http2Action;
@@ -44,13 +46,18 @@ impl TestApp {
     ///
     /// # Errors
     /// When a socket cannot be bound.
-    pub async fn start(actions: Vec<AppAction>, http2: Vec<Http2Action>) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.context("the app's socket")?;
+    pub async fn start(
+        at: AppAddress,
+        actions: Vec<AppAction>,
+        http2: Vec<Http2Action>,
+    ) -> anyhow::Result<Self> {
+        let listener = at.listen().await.context("the app's socket")?;
         let address = listener.local_addr()?;
         let shared = Arc::new(AppState {
             actions: Mutex::new(actions),
             http2: Mutex::new(http2),
             observed: watch::Sender::new(Vec::new()),
+            clients: Mutex::new(BTreeSet::new()),
         });
         let accepting = tokio::spawn(accept(listener, shared.clone())).abort_handle();
         Ok(Self { address, shared, accepting })
@@ -59,6 +66,11 @@ impl TestApp {
     /// The requests received so far.
     pub fn observed(&self) -> Vec<ObservedRequest> {
         self.shared.observed.borrow().clone()
+    }
+
+    /// Addresses from which connections came.
+    pub fn clients(&self) -> BTreeSet<IpAddr> {
+        self.shared.clients.lock().clone()
     }
 
     /// Waits until the app has received so many requests.
@@ -75,7 +87,8 @@ impl Drop for TestApp {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<AppState>) {
-    while let Ok((stream, _)) = listener.accept().await {
+    while let Ok((stream, client)) = listener.accept().await {
+        shared.clients.lock().insert(client.ip().to_canonical());
         tokio::spawn(serve(Wire::new(stream), shared.clone()));
     }
 }

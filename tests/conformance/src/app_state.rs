@@ -1,5 +1,8 @@
 //! AppState: the actions of the test app that are left, and the requests that it received.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -25,6 +28,7 @@ pub(crate) struct AppState {
     pub(crate) actions: Mutex<Vec<AppAction>>,
     pub(crate) http2: Mutex<Vec<Http2Action>>,
     pub(crate) observed: watch::Sender<Vec<ObservedRequest>>,
+    pub(crate) clients: Mutex<BTreeSet<IpAddr>>,
 }
 
 // === impl AppState ===

@@ -4,6 +4,8 @@
 //! A row lists events in their order. By default the app responds to each request with 200 and
 //! `ok`, and the connection stays usable, which the runner checks.
 
+use crate::addresses::Addresses;
+
 /// A row of HTTP/1.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -23,6 +25,8 @@ pub struct Case {
     pub after: ConnectionAfter,
     /// The timeouts of the proxy.
     pub times: Times,
+    /// Where the app and the client are.
+    pub addresses: Addresses,
 }
 
 /// A step of the client: an action or an expectation.
@@ -40,6 +44,8 @@ pub enum ClientStep {
     AwaitsProxy,
     /// Closes its sending direction.
     ClosesWrite,
+    /// Expects the end of what the proxy sends, and may go on to send.
+    AwaitsEnd,
     /// Closes the connection.
     Disconnects,
     /// Resets the connection.
@@ -148,6 +154,7 @@ pub fn case(name: &'static str, source: &'static str) -> Case {
         may_receive: None,
         after: ConnectionAfter::StaysOpen,
         times: Times::Default,
+        addresses: Addresses::default(),
     }
 }
 
@@ -255,6 +262,11 @@ impl Case {
     /// The connection does not carry HTTP afterwards.
     pub fn then_not_http(self) -> Self {
         Self { after: ConnectionAfter::Over, ..self }
+    }
+
+    /// Runs the row with an app and a client elsewhere.
+    pub fn at(self, addresses: Addresses) -> Self {
+        Self { addresses, ..self }
     }
 
     /// Runs the row with a short header timeout, and the same idle timeout.

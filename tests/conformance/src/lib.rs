@@ -15,6 +15,7 @@
 #![deny(missing_docs)]
 #![allow(clippy::indexing_slicing, reason = "this is test code; an index out of bounds is a failed row")]
 
+pub mod addresses;
 pub mod app;
 pub mod app_state;
 pub mod case;

@@ -45,7 +45,7 @@ pub struct ProxySettings {
 
 /// A proxy under test; it ends when this is dropped.
 pub struct RunningProxy {
-    /// Address of its traffic port.
+    /// Address of its traffic port, of IPv4; the same port is open for IPv6.
     pub address: SocketAddr,
     /// Head of a probe, to which it responds with 200 itself.
     pub probe: &'static str,
@@ -122,18 +122,19 @@ async fn run<F: Future<Output = RunningProxy>>(
     http2_actions: Vec<http2::Http2Action>,
     row: &Row,
 ) -> anyhow::Result<()> {
-    let app = TestApp::start(actions, http2_actions).await?;
-    let (times, any_requests) = match row {
-        Row::Http1(row) => (row.times, false),
-        Row::Http2(row) => (row.times, row.any_requests),
+    let (times, any_requests, addresses) = match row {
+        Row::Http1(row) => (row.times, false, row.addresses),
+        Row::Http2(row) => (row.times, row.any_requests, row.addresses),
     };
+    let app = TestApp::start(addresses.app, actions, http2_actions).await?;
     let (header_timeout, idle_timeout) = match times {
         Times::Default => (Duration::from_secs(30), IDLE_TIMEOUT),
         Times::ShortHead => (SHORT_HEADER_TIMEOUT, IDLE_TIMEOUT),
         Times::ShortHeadAndIdle => (SHORT_HEADER_TIMEOUT, SHORT_HEADER_TIMEOUT),
     };
     let settings = ProxySettings { app: app.address, header_timeout, idle_timeout };
-    let proxy = within("the proxy's start", start(settings)).await?;
+    let mut proxy = within("the proxy's start", start(settings)).await?;
+    proxy.address.set_ip(addresses.client);
     let (outcome, mut receives, may_receive) = match row {
         Row::Http1(row) => {
             (run_http1_client(row, &proxy, &app).await, row.receives.clone(), &row.may_receive)
@@ -158,6 +159,9 @@ async fn run<F: Future<Output = RunningProxy>>(
     }
     within("all requests at the app", app.wait_for_requests(receives.len())).await.with_context(describe)?;
     check_new_connection(&proxy).await.context("afterwards, on a new connection").with_context(describe)?;
+    let clients = app.clients();
+    let is_local = addresses.hides_loopback && clients.iter().any(|client| client.is_loopback());
+    ensure!(!is_local, "the app sees clients at {clients:?}");
     if any_requests {
         let read_error =
             app.observed().into_iter().find(|observed_request| observed_request.text.starts_with('['));
@@ -229,6 +233,10 @@ async fn run_http1_client(row: &Case, proxy: &RunningProxy, app: &TestApp) -> an
             ClientStep::Resets => {
                 client.wire.set_reset()?;
                 client = TestClient::connect(proxy).await?;
+            }
+            ClientStep::AwaitsEnd => {
+                let more = within("the end of the bytes", client.wire.take(1)).await?;
+                ensure!(more.is_empty() && !client.wire.was_reset(), "no end: {more:?}");
             }
             ClientStep::IsReset => {
                 let more = within("the end of the connection", client.wire.take(usize::MAX)).await?;

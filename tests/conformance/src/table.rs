@@ -3,6 +3,7 @@
 //! `is_rejected_by_parser` means that the proxy's HTTP library may respond before the proxy's own
 //! code runs. The status is then fixed, but a problem document is not required.
 
+pub mod addresses;
 pub mod bodies;
 pub mod connections;
 pub mod forwarding;
@@ -13,5 +14,6 @@ pub mod http2;
 pub mod request_line;
 pub mod responses;
 pub mod slow;
+pub mod tcp;
 pub mod uncounted;
 pub mod upgrades;

@@ -74,3 +74,15 @@ async fn http2() {
 async fn grpc_web() {
     check(activator, table::http2::grpc::web_rows()).await;
 }
+
+#[tokio::test]
+async fn addresses() {
+    check(activator, table::addresses::pod_rows()).await;
+    check_http2(activator, table::addresses::pod_http2_rows()).await;
+}
+
+#[tokio::test]
+async fn clients_over_ipv6() {
+    check(activator, table::addresses::client_rows()).await;
+    check_http2(activator, table::addresses::client_http2_rows()).await;
+}

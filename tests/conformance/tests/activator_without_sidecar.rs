@@ -6,7 +6,7 @@ mod support;
 
 use conformance::runner::{check, check_http2};
 use conformance::table;
-use support::activator_without_sidecar;
+use support::{activator_without_sidecar, tcp_activator_without_sidecar};
 
 #[tokio::test]
 async fn request_line() {
@@ -78,4 +78,23 @@ async fn shared_connections() {
 #[tokio::test]
 async fn grpc_web() {
     check(activator_without_sidecar, table::http2::grpc::web_rows()).await;
+}
+
+#[tokio::test]
+async fn tcp() {
+    check(tcp_activator_without_sidecar, table::tcp::rows()).await;
+}
+
+#[tokio::test]
+async fn addresses() {
+    check(activator_without_sidecar, table::addresses::pod_rows()).await;
+    check_http2(activator_without_sidecar, table::addresses::pod_http2_rows()).await;
+    check(tcp_activator_without_sidecar, table::addresses::pod_rows()).await;
+}
+
+#[tokio::test]
+async fn clients_over_ipv6() {
+    check(activator_without_sidecar, table::addresses::client_rows()).await;
+    check_http2(activator_without_sidecar, table::addresses::client_http2_rows()).await;
+    check(tcp_activator_without_sidecar, table::addresses::client_tcp_rows()).await;
 }

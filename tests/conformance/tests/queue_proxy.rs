@@ -6,7 +6,7 @@ mod support;
 
 use conformance::runner::{check, check_http2};
 use conformance::table;
-use support::queue_proxy;
+use support::{by_port, queue_proxy, tcp_queue_proxy};
 
 #[tokio::test]
 async fn request_line() {
@@ -78,4 +78,23 @@ async fn shared_connections() {
 #[tokio::test]
 async fn grpc_web() {
     check(queue_proxy, table::http2::grpc::web_rows()).await;
+}
+
+#[tokio::test]
+async fn tcp() {
+    check(tcp_queue_proxy, table::tcp::rows()).await;
+}
+
+#[tokio::test]
+async fn addresses() {
+    check(|setup| queue_proxy(by_port(setup)), table::addresses::sidecar_rows()).await;
+    check_http2(|setup| queue_proxy(by_port(setup)), table::addresses::sidecar_http2_rows()).await;
+    check(|setup| tcp_queue_proxy(by_port(setup)), table::addresses::sidecar_rows()).await;
+}
+
+#[tokio::test]
+async fn clients_over_ipv6() {
+    check(queue_proxy, table::addresses::client_rows()).await;
+    check_http2(queue_proxy, table::addresses::client_http2_rows()).await;
+    check(tcp_queue_proxy, table::addresses::client_tcp_rows()).await;
 }

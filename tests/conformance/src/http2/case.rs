@@ -1,6 +1,7 @@
 //! Http2Case: one row of the HTTP/2 table.
 
 use super::frame::{Frame, code};
+use crate::addresses::Addresses;
 use crate::case::{ConnectionAfter, ExpectedRequest, ExpectedResponse, Times, observed};
 
 /// A row of HTTP/2.
@@ -24,6 +25,8 @@ pub struct Http2Case {
     pub any_requests: bool,
     /// The timeouts of the proxy.
     pub times: Times,
+    /// Where the app and the client are.
+    pub addresses: Addresses,
 }
 
 /// A step of the client: an action or an expectation.
@@ -85,6 +88,7 @@ pub fn case(name: &'static str, source: &'static str) -> Http2Case {
         after: ConnectionAfter::StaysOpen,
         any_requests: false,
         times: Times::Default,
+        addresses: Addresses::default(),
     }
 }
 
@@ -185,6 +189,11 @@ impl Http2Case {
     /// The connection does not carry HTTP afterwards.
     pub fn then_not_http(self) -> Self {
         Self { after: ConnectionAfter::Over, ..self }
+    }
+
+    /// Runs the row with an app and a client elsewhere.
+    pub fn at(self, addresses: Addresses) -> Self {
+        Self { addresses, ..self }
     }
 
     /// Runs the row with a short header timeout, and the same idle timeout.

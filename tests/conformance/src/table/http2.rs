@@ -34,6 +34,7 @@ pub fn rows() -> Vec<Http2Case> {
         grpc::rows(),
         grpc::reset_rows(),
         shared_connections::cancelled_rows(),
+        shared_connections::response_rows(),
     ]
     .concat()
 }
@@ -542,6 +543,13 @@ fn app() -> Vec<Http2Case> {
         )
         .gets_interim(1, &[(":status", "103"), ("link", "</a.css>")])
         .gets(1, ok()),
+        row(
+            "a response head in CONTINUATIONs is reassembled",
+            "RFC 9113, 6.10",
+            [headers(1, &[(":status", "200"), ("x", "yyyyyyyyyyyy")]).split(8), vec![data(1, "ok").ending()]]
+                .concat(),
+        )
+        .gets(1, ok().with("x: yyyyyyyyyyyy")),
         row("204 has no body", "RFC 9110, 15.3.5", vec![headers(1, &[(":status", "204")]).ending()])
             .gets(1, response(204).body("")),
         row(
@@ -590,7 +598,7 @@ fn app() -> Vec<Http2Case> {
         .app([Closes])
         .step(Http2Step::IsCut(1)),
     ];
-    let malformed: [(&str, &str, Vec<Frame>); 6] = [
+    let malformed: [(&str, &str, Vec<Frame>); 7] = [
         (
             "a response without a status is rejected",
             "RFC 9113, 8.3.2",
@@ -610,6 +618,11 @@ fn app() -> Vec<Http2Case> {
             "a response with Connection is rejected",
             "RFC 9113, 8.2.2",
             vec![headers(1, &[(":status", "200"), ("connection", "close")]).ending()],
+        ),
+        (
+            "a response head in more than five CONTINUATIONs is rejected",
+            "h2's bound",
+            headers(1, &[(":status", "200"), ("x", "yyyyyyyyyyyy")]).ending().split(4),
         ),
         (
             "a response with Transfer-Encoding is rejected",

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use conformance::addresses::AppAddress;
 use conformance::app::TestApp;
 use conformance::runner::{ProxySettings, RunningProxy};
 use rand::{Rng, RngExt};
@@ -33,7 +34,7 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) async fn start() -> Self {
-        let app = TestApp::start(Vec::new(), Vec::new()).await.unwrap();
+        let app = TestApp::start(AppAddress::Loopback, Vec::new(), Vec::new()).await.unwrap();
         let queue_proxy =
             support::QueueProxy::start(setup(app.address), &["--container-concurrency=1"]).await;
         let activator = support::activator(setup(queue_proxy.traffic)).await;

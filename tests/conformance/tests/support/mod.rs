@@ -5,7 +5,7 @@
 pub(crate) mod workload_at_zero;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct QueueProxy {
     pub(crate) traffic: SocketAddr,
     pub(crate) stats: SocketAddr,
+    admin: SocketAddr,
     run: AbortOnDrop,
 }
 
@@ -47,7 +48,16 @@ pub(crate) struct Activator {
 
 /// A queue-proxy with a ready app.
 pub(crate) async fn queue_proxy(setup: ProxySettings) -> RunningProxy {
-    let QueueProxy { traffic, run, .. } = QueueProxy::start(setup, &[]).await;
+    queue_proxy_of(setup, &[]).await
+}
+
+/// As above, in TCP mode.
+pub(crate) async fn tcp_queue_proxy(setup: ProxySettings) -> RunningProxy {
+    queue_proxy_of(setup, TCP).await
+}
+
+async fn queue_proxy_of(setup: ProxySettings, more: &[&str]) -> RunningProxy {
+    let QueueProxy { traffic, run, .. } = QueueProxy::start(setup, more).await;
     RunningProxy {
         address: traffic,
         probe: "GET / HTTP/1.1\r\nhost: a\r\nrouse-probe: queue-proxy\r\n\r\n",
@@ -57,12 +67,17 @@ pub(crate) async fn queue_proxy(setup: ProxySettings) -> RunningProxy {
 
 /// An activator with one workload and a ready pod.
 pub(crate) async fn activator(setup: ProxySettings) -> RunningProxy {
-    activator_of(setup, SidecarMode::Required).await
+    activator_of(setup, SidecarMode::Required, Protocol::Http).await
 }
 
 /// An activator with one workload without a sidecar, and a ready pod.
 pub(crate) async fn activator_without_sidecar(setup: ProxySettings) -> RunningProxy {
-    activator_of(setup, SidecarMode::None).await
+    activator_of(setup, SidecarMode::None, Protocol::Http).await
+}
+
+/// As above, in TCP mode.
+pub(crate) async fn tcp_activator_without_sidecar(setup: ProxySettings) -> RunningProxy {
+    activator_of(setup, SidecarMode::None, Protocol::Tcp).await
 }
 
 /// Both: an activator in front of a queue-proxy that knows the pod.
@@ -72,8 +87,21 @@ pub(crate) async fn both_proxies(setup: ProxySettings) -> RunningProxy {
     RunningProxy { guard: Box::new((proxy.guard, queue_proxy)), ..proxy }
 }
 
-async fn activator_of(setup: ProxySettings, sidecar: SidecarMode) -> RunningProxy {
-    let activator = Activator::start_of(setup, Duration::from_secs(5), sidecar).await;
+/// Both in TCP mode: the activator's connections lead through the sidecar's admin port.
+pub(crate) async fn both_tcp_proxies(setup: ProxySettings) -> RunningProxy {
+    let queue_proxy = QueueProxy::start(setup, &[TCP, &["--pod-uid", POD_UID]].concat()).await;
+    let setup = ProxySettings { app: queue_proxy.admin, ..setup };
+    let proxy = activator_of(setup, SidecarMode::Required, Protocol::Tcp).await;
+    RunningProxy { guard: Box::new((proxy.guard, queue_proxy)), ..proxy }
+}
+
+/// The settings of a sidecar that has the app's port alone.
+pub(crate) fn by_port(setup: ProxySettings) -> ProxySettings {
+    ProxySettings { app: (Ipv4Addr::UNSPECIFIED, setup.app.port()).into(), ..setup }
+}
+
+async fn activator_of(setup: ProxySettings, sidecar: SidecarMode, protocol: Protocol) -> RunningProxy {
+    let activator = Activator::start_of(setup, Duration::from_secs(5), sidecar, protocol).await;
     activator.report_pod(true).await;
     activator.wait_until_listening().await;
     RunningProxy {
@@ -84,6 +112,7 @@ async fn activator_of(setup: ProxySettings, sidecar: SidecarMode) -> RunningProx
 }
 
 const POD_UID: &str = "1";
+const TCP: &[&str] = &["--protocol", "tcp"];
 /// The user agent of kubelets, as in the defaults of both proxies.
 const HEALTH_CHECK: &str = "kube-probe/";
 
@@ -92,7 +121,12 @@ const HEALTH_CHECK: &str = "kube-probe/";
 impl Activator {
     /// Starts without pods. The pod to come has the address of the app in `setup`. Requests wait
     /// for it for `wake_timeout`.
-    pub(crate) async fn start_of(setup: ProxySettings, wake_timeout: Duration, sidecar: SidecarMode) -> Self {
+    pub(crate) async fn start_of(
+        setup: ProxySettings,
+        wake_timeout: Duration,
+        sidecar: SidecarMode,
+        protocol: Protocol,
+    ) -> Self {
         let limits = Limits {
             queue_depth: 100,
             memory_budget: Some(1 << 30),
@@ -136,7 +170,7 @@ impl Activator {
                 activator_port: port,
                 pod_port: Some(setup.app.port()),
                 app_port: (!sidecar.is_required()).then_some(AppPort::Number(setup.app.port())),
-                protocol: Protocol::Http,
+                protocol,
             }],
             ..Workload::default()
         };
@@ -188,7 +222,7 @@ impl Activator {
 
 impl QueueProxy {
     pub(crate) async fn start(setup: ProxySettings, more: &[&str]) -> Self {
-        let (any, upstream) = ("127.0.0.1:0", setup.app.to_string());
+        let (any, upstream) = ("[::]:0", setup.app.to_string());
         let header_timeout = format!("{}ms", setup.header_timeout.as_millis());
         let arguments = [
             "queue-proxy",
@@ -213,7 +247,13 @@ impl QueueProxy {
         let run = AbortOnDrop(tokio::spawn(async move {
             app.run(CancellationToken::new()).await.unwrap();
         }));
-        Self { traffic: addresses.traffic, stats: addresses.stats, run }
+        let local = |address: SocketAddr| (Ipv4Addr::LOCALHOST, address.port()).into();
+        Self {
+            traffic: local(addresses.traffic),
+            stats: local(addresses.stats),
+            admin: local(addresses.admin),
+            run,
+        }
     }
 
     /// The value of a metric without labels.

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use autoscaler::Protocol;
 use autoscaler::settings::SidecarMode;
 use conformance::runner::{ProxySettings, RunningProxy};
 
@@ -36,7 +37,7 @@ impl WorkloadAtZero {
     }
 
     async fn start_of(pod: SocketAddr, sidecar: SidecarMode, queue_proxy: Option<RunningProxy>) -> Self {
-        let activator = Activator::start_of(setup(pod), DEADLINE, sidecar).await;
+        let activator = Activator::start_of(setup(pod), DEADLINE, sidecar, Protocol::Http).await;
         activator.wait_until_listening().await;
         Self { address: activator.address, activator, _queue_proxy: queue_proxy }
     }

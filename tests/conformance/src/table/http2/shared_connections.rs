@@ -2,9 +2,11 @@
 //! ingress shares among its clients, and on the connection to the app, which all clients share.
 
 use crate::case::ok;
-use crate::http2::Http2Action::{ReadsHead, Stalls};
+use crate::http2::Http2Action::{Reads, ReadsHead, Sends, Stalls};
 use crate::http2::code::CANCEL;
-use crate::http2::{Frame, Http2Case, Http2Step, case, data, get, request, reset};
+use crate::http2::{
+    Frame, Http2Case, Http2Step, case, data, get, headers, request, reset, setting, window_update,
+};
 
 /// The rows of uploads. A sidecar's window fits those of all streams, so an activator in front of
 /// one does not pass them.
@@ -27,6 +29,34 @@ pub fn cancelled_rows() -> Vec<Http2Case> {
     vec![
         burst("30 requests that are cancelled at once do not end another, and are not forwarded", 30),
         burst("200 requests that are cancelled at once do not end another, and are not forwarded", 200),
+    ]
+}
+
+/// The rows of responses that a client does not read.
+pub fn response_rows() -> Vec<Http2Case> {
+    const INITIAL_WINDOW_SIZE: u16 = 4;
+    let unread = |stream| [headers(stream, &[(":status", "200")]), data(stream, [b'x'; 16_000])];
+    let row = |name, headers: &'static [(&'static str, &'static str)]| {
+        let call = |stream, path| request(stream, "POST", path, headers).ending();
+        let more = headers.iter().map(|(name, value)| format!("\n{name}: {value}")).collect::<String>();
+        (0..8)
+            .fold(case(name, "linkerd2-proxy#400, hyper#4003"), |row, n| {
+                row.sends([setting(INITIAL_WINDOW_SIZE, 0), call(2 * n + 1, "/")])
+                    .app([Reads, Sends(unread(1).to_vec())])
+                    .step(Http2Step::AwaitsApp(n as usize + 1))
+                    .app_receives(format!("POST / HTTP/2\n:authority: a{more}"))
+            })
+            .sends([call(101, "/read"), window_update(101, 1000)])
+            .app_receives(format!("POST /read HTTP/2\n:authority: a{more}"))
+            .gets(101, ok())
+            .sends([setting(INITIAL_WINDOW_SIZE, 65_535)])
+    };
+    vec![
+        row("responses that their client does not read do not stop another", &[]),
+        row(
+            "responses of gRPC that their client does not read do not stop another",
+            &[("content-type", "application/grpc")],
+        ),
     ]
 }
 
