@@ -49,8 +49,8 @@ impl SlotPeers {
     }
 
     /// This activator's slots of a workload that `number` of the activators carry (0: all), on pods
-    /// with these limits. The zero-scaler selects the same activators. Where no sidecar enforces
-    /// the limit, slots stay with their owner while pods come and go.
+    /// with these limits. The zero-scaler selects the same activators, later if one has joined.
+    /// Where no sidecar enforces the limit, slots stay with their owner while pods come and go.
     pub fn share(
         &self,
         workload: &Key,

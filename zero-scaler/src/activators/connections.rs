@@ -143,6 +143,7 @@ mod tests {
     use super::*;
     use crate::activators::directory::PortHolder;
     use crate::activators::fake_network::{FakeNetwork, activators_of};
+    use crate::activators::selection::Placement;
 
     const KILLED: &str = "10.2.0.1";
     const OTHER: &str = "10.2.0.2";
@@ -159,7 +160,8 @@ mod tests {
         let (service_port, activator_port, pod_port, pod_port_name) = (80, 20000, 8012, None);
         let ports = [PortLease { name, service_port, activator_port, pod_port, pod_port_name, protocol }];
         let lessee = PortHolder { key: &Key::new("shop", "web"), uid: "u" };
-        let listening = connections.activators.listening(lessee, &ports, 2).await;
+        let placement = Placement { number: 2, ..Placement::default() };
+        let listening = connections.activators.listening(lessee, &ports, &placement).await;
         listening.endpoints.iter().flat_map(|e| e.endpoint.addresses.clone()).collect()
     }
 

@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use autoscaler::api::PortLease;
 use autoscaler::contract::ADMIN_PORT;
-use autoscaler::routing::endpoint_subset::endpoint_subset;
 use autoscaler::stats::reporters::MissingReports;
 use autoscaler::{Key, Protocol};
 use component_base::retry;
@@ -26,6 +25,8 @@ use parking_lot::Mutex;
 
 use crate::activators::activator_reports::{ActivatorReports, ReportChanges};
 use crate::activators::path_probe::{PathProber, ProbeError, ProbedAddress};
+use crate::activators::recent_joins::RecentJoins;
+use crate::activators::selection::{ActivatorAddresses, Placement, Selection};
 use crate::cache::cluster_cache::ClusterCache;
 use crate::cache::watches::ACTIVATOR_SERVICE;
 use crate::clock::now;
@@ -53,6 +54,7 @@ pub struct Activators {
     reports: ActivatorReports,
     /// Successful probes by activator and leased port.
     listening: Mutex<HashMap<IpAddr, HashMap<u16, VerifiedLease>>>,
+    joins: Mutex<RecentJoins>,
     /// Activators whose last probe timed out, and when.
     unreachable: Mutex<HashMap<IpAddr, Instant>>,
     none_since: Mutex<Option<Instant>>,
@@ -78,12 +80,21 @@ struct VerifiedLease {
 }
 
 /// The activators of a workload that may enter its endpoints.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ListeningActivators {
     /// One endpoint for each address whose probes succeeded.
     pub endpoints: Vec<PodEndpoint>,
     /// Whether all selected activators listen at all of their addresses.
     pub all: bool,
+    /// When it moves to activators that joined; `None` if it does not.
+    pub moves_after: Option<Duration>,
+}
+
+/// The activators that were selected, by their first addresses, and the result without their
+/// endpoints.
+struct Selected {
+    listening: BTreeSet<IpAddr>,
+    result: ListeningActivators,
 }
 
 // === impl Activators ===
@@ -99,6 +110,7 @@ impl Activators {
             uninstall_is_announced: AtomicBool::new(false),
             reports: ActivatorReports::default(),
             listening: Mutex::default(),
+            joins: Mutex::default(),
             unreachable: Mutex::default(),
             none_since: Mutex::default(),
             misses: Mutex::default(),
@@ -220,59 +232,59 @@ impl Activators {
         addresses.iter().for_each(|ip| drop(listening.remove(ip)));
     }
 
-    /// Selects `number` of the ready activators for a workload. Each listens on all of `ports`.
+    /// Selects activators for a workload. Each listens on all of `ports`.
     pub async fn listening(
         &self,
         lessee: PortHolder<'_>,
         ports: &[PortLease],
-        number: u32,
+        placement: &Placement,
     ) -> ListeningActivators {
         if ports.is_empty() {
-            return ListeningActivators { endpoints: Vec::new(), all: true };
+            return ListeningActivators { all: true, ..ListeningActivators::default() };
         }
         let ready = self.ready();
         self.retain_ready(&ready);
         let activators = by_first_address(&ready);
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
-        let listening = self.select(activators.keys().copied(), lessee, ports, number).await;
-        let mut all = listening.len() >= activators.len().min(number);
-        let mut endpoints = Vec::new();
-        for (first, addresses) in activators.iter().filter(|(first, _)| listening.contains(*first)) {
+        self.joins.lock().observe(&activators.keys().copied().collect(), now());
+        let mut selected = self.select(&activators, lessee, ports, placement).await;
+        for (first, addresses) in activators.iter().filter(|(first, _)| selected.listening.contains(*first)) {
             for (ip, endpoint) in addresses {
                 let listens = ip == first || self.listens(*ip, ports, lessee).await;
-                all &= listens;
-                endpoints.extend(listens.then(|| (*endpoint).clone()));
+                selected.result.all &= listens;
+                selected.result.endpoints.extend(listens.then(|| (*endpoint).clone()));
             }
         }
-        ListeningActivators { endpoints, all }
+        selected.result
     }
 
     /// Selects activators of a workload by their first addresses. Others replace those that do not
     /// listen.
     async fn select(
         &self,
-        activators: impl Iterator<Item = IpAddr>,
+        activators: &ActivatorAddresses<'_>,
         lessee: PortHolder<'_>,
         ports: &[PortLease],
-        number: usize,
-    ) -> BTreeSet<IpAddr> {
-        let by_name: BTreeMap<String, IpAddr> = activators.map(|ip| (ip.to_string(), ip)).collect();
-        let mut candidates: BTreeSet<&str> = by_name.keys().map(String::as_str).collect();
-        let mut listening = BTreeSet::new();
+        placement: &Placement,
+    ) -> Selected {
+        let recent = self.joins.lock().recent(now());
+        let mut selection = Selection::new(lessee.key, activators, placement, &recent);
+        let moved = selection.is_displaced().then(|| self.joins.lock().try_move(lessee.key, now()));
+        selection.settles = moved == Some(Ok(()));
+        let (mut listening, mut failed) = (BTreeSet::new(), BTreeSet::new());
+        let wanted = selection.without(&failed).len();
         for _ in 0..MAX_ROUNDS {
-            let subset = endpoint_subset(&candidates, &lessee.key.to_string(), number);
-            let subset: Vec<_> =
-                subset.into_iter().filter_map(|name| Some((name, *by_name.get(name)?))).collect();
-            let results = join_all(subset.iter().map(|(_, ip)| self.listens(*ip, ports, lessee))).await;
-            let (passed, failed): (Vec<_>, Vec<_>) =
+            let subset = selection.without(&failed);
+            let results = join_all(subset.iter().map(|ip| self.listens(*ip, ports, lessee))).await;
+            let (passed, missed): (Vec<_>, Vec<_>) =
                 subset.into_iter().zip(results).partition(|(_, listens)| *listens);
-            listening = passed.into_iter().map(|((_, ip), _)| ip).collect();
-            if failed.is_empty() {
+            listening = passed.into_iter().map(|(ip, _)| ip).collect();
+            if missed.is_empty() {
                 break;
             }
-            candidates.retain(|name| !failed.iter().any(|((other, _), _)| name == other));
+            failed.extend(missed.into_iter().map(|(ip, _)| ip));
         }
-        listening
+        let (all, moves_after) = (listening.len() >= wanted, moved.and_then(Result::err));
+        Selected { listening, result: ListeningActivators { endpoints: Vec::new(), all, moves_after } }
     }
 
     /// Delay before the next reconcile, longer each time; `None` if all selected activators listen.
@@ -328,7 +340,9 @@ impl Activators {
 
     /// Drops the results of workloads that no longer exist. Call it periodically.
     pub fn prune(&self) {
-        self.misses.lock().retain(|key, _| self.cache.autoscaler_meta(key).is_some());
+        let exists = |key: &Key| self.cache.autoscaler_meta(key).is_some();
+        self.misses.lock().retain(|key, _| exists(key));
+        self.joins.lock().prune(exists);
         for leases in self.listening.lock().values_mut() {
             leases.retain(|_, verified| self.cache.autoscaler_meta(&verified.key).is_some());
         }
@@ -348,7 +362,7 @@ impl VerifiedLease {
 }
 
 /// The addresses of each activator pod, by its least address.
-fn by_first_address(ready: &[PodEndpoint]) -> BTreeMap<IpAddr, BTreeMap<IpAddr, &PodEndpoint>> {
+fn by_first_address(ready: &[PodEndpoint]) -> ActivatorAddresses<'_> {
     let mut by_pod: HashMap<String, BTreeMap<IpAddr, &PodEndpoint>> = HashMap::new();
     for endpoint in ready {
         let Some(ip) = address(endpoint) else { continue };
@@ -398,7 +412,8 @@ mod tests {
         uid: &str,
         ports: &[PortLease],
     ) -> Vec<String> {
-        let listening = activators.listening(PortHolder { key, uid }, ports, 2).await;
+        let placement = Placement { number: 2, ..Placement::default() };
+        let listening = activators.listening(PortHolder { key, uid }, ports, &placement).await;
         listening.endpoints.iter().flat_map(|e| e.endpoint.addresses.clone()).collect()
     }
 

@@ -79,8 +79,8 @@ pub async fn reconcile(
         written = apply::status(sks, status::leased(&observed), &context).await;
     }
     let lessee = PortHolder { key: &key, uid: sks.metadata.uid.as_deref().unwrap_or_default() };
-    let ListeningActivators { endpoints, all } =
-        context.routing.activators.listening(lessee, &observed.ports, sks.spec.num_activators).await;
+    let ListeningActivators { endpoints, all, moves_after } =
+        context.routing.activators.listening(lessee, &observed.ports, &observed.placement()).await;
     let path = desired::ServingPath::new(&observed, endpoints);
     let slices = desired::slices(&observed, &path);
     let slices_written = apply::slices(&observed, &slices, &context).await;
@@ -102,5 +102,6 @@ pub async fn reconcile(
         return Ok(Action::requeue(left));
     }
     let again = if observed.unleased.is_some() { UNLEASED_RETRY } else { RESYNC };
-    Ok(Action::requeue(context.routing.activators.retry_after(&key, all).unwrap_or(again)))
+    let retry_after = context.routing.activators.retry_after(&key, all);
+    Ok(Action::requeue(retry_after.or(moves_after).unwrap_or(again).min(again)))
 }

@@ -7,17 +7,18 @@ use std::time::Duration;
 use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure, targets_sidecar};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::short_name::private_name;
-use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORT, WORKLOAD_LABEL};
+use autoscaler::contract::{GROUP, LEASED_PORTS, QUEUE_PROXY, QUEUE_PROXY_PORT, WORKLOAD_LABEL};
 use autoscaler::findings::Problem;
 use autoscaler::findings::service::{self, ServiceFields};
 use autoscaler::routing::port_lease::PortLeaseError;
 use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
 use k8s_openapi::api::core::v1::{Service, ServicePort};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Resource;
 
+use crate::activators::selection::Placement;
 use crate::cache::service::has_local_internal_policy;
 use crate::cache::slice_index::is_ours;
 use crate::clock::now;
@@ -91,6 +92,24 @@ impl ObservedService {
 
     pub(super) fn ready_pods(&self) -> u32 {
         ready(&self.pods)
+    }
+
+    /// What the selection of activators depends on.
+    pub(super) fn placement(&self) -> Placement {
+        let is_leased = |port: &EndpointPort| {
+            port.port
+                .and_then(|port| u16::try_from(port).ok())
+                .is_some_and(|port| LEASED_PORTS.contains(&port))
+        };
+        // The other slices have pods.
+        let slices = self.slices.iter().filter(|slice| slice.ports.iter().flatten().any(is_leased));
+        let endpoints = slices.flat_map(|slice| slice.endpoints.iter().flatten());
+        let addresses = endpoints.flat_map(|endpoint| &endpoint.addresses);
+        Placement {
+            current: addresses.filter_map(|address| address.parse().ok()).collect(),
+            number: self.sks.spec.num_activators,
+            at_zero: self.ready_pods() == 0,
+        }
     }
 
     /// Whether the pods have a sidecar.
