@@ -62,8 +62,8 @@ impl RecentJoins {
     /// # Errors
     /// The time until it does.
     pub(super) fn try_move(&mut self, key: &Key, now: Instant) -> Result<(), Duration> {
-        let settled = self.changed.map_or(now, |changed| changed + SETTLE);
-        let next = self.last_move.map_or(settled, |last| settled.max(last + MOVE_INTERVAL));
+        let earliest = self.changed.map_or(now, |changed| now.max(changed + SETTLE));
+        let next = self.last_move.map_or(earliest, |last| earliest.max(last + MOVE_INTERVAL));
         let (moves, last_move) = (&mut self.moves, &mut self.last_move);
         let due = *moves.entry(key.clone()).or_insert_with(|| *last_move.insert(next));
         if due > now {
@@ -123,5 +123,19 @@ mod tests {
         assert_eq!(joins.try_move(&web(1), start + SETTLE), Err(SETTLE), "begins anew after a join");
         joins.prune(|_| false);
         assert!(joins.moves.is_empty());
+    }
+
+    #[test]
+    fn workloads_that_wake_together_long_after_a_join_move_one_after_the_other() {
+        let (mut joins, start) = (RecentJoins::default(), crate::clock::now());
+        joins.observe(&ips(&[1]), start);
+        joins.observe(&ips(&[1, 2]), start);
+        for hour in 1..3 {
+            let now = start + Duration::from_secs(3600 * hour);
+            assert_eq!(joins.try_move(&web(0), now), Ok(()));
+            assert_eq!(joins.try_move(&web(1), now), Err(MOVE_INTERVAL));
+            assert_eq!(joins.try_move(&web(2), now), Err(2 * MOVE_INTERVAL));
+            joins.prune(|_| false);
+        }
     }
 }
