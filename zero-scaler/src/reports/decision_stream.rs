@@ -17,6 +17,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use autoscaler::contract::DECISIONS_PATH;
@@ -56,6 +57,8 @@ pub struct Decisions {
     missing: Mutex<HashMap<SocketAddr, MissingReports>>,
     /// The workloads without requests: since when by the adapter, and since when by this process.
     idle: Mutex<HashMap<Key, (i64, Instant)>>,
+    /// Of the adapter that sent the most, at the last expiry.
+    learning_workloads: AtomicU32,
     changed: Arc<WorkQueue>,
     metrics: Metrics,
     token: ProjectedToken,
@@ -78,8 +81,8 @@ impl Decisions {
     /// Starts empty. Workloads whose decision changes in more than its averages are put into
     /// `changed`. `token` authenticates the zero-scaler to the adapters.
     pub fn new(changed: Arc<WorkQueue>, metrics: Metrics, token: ProjectedToken) -> Self {
-        let (by_peer, missing, idle) = Default::default();
-        Self { by_peer, missing, idle, changed, metrics, token }
+        let (by_peer, missing, idle, learning_workloads) = Default::default();
+        Self { by_peer, missing, idle, learning_workloads, changed, metrics, token }
     }
 
     /// Since when this process receives decisions that the workload has no requests.
@@ -239,6 +242,11 @@ impl Decisions {
         changed.into_iter().for_each(|key| self.changed.enqueue(key));
     }
 
+    /// Number of workloads with pods that learn their target, some seconds ago.
+    pub fn learning_workloads(&self) -> u32 {
+        self.learning_workloads.load(Ordering::Relaxed)
+    }
+
     /// Removes expired decisions and enqueues their workloads; no event reports an expiry.
     fn expire(&self, now: Instant) {
         let mut by_peer = self.lock();
@@ -246,7 +254,13 @@ impl Decisions {
             .values_mut()
             .flat_map(|decisions| decisions.extract_if(|_, received| !received.is_fresh(now)));
         let expired: Vec<Key> = expired.map(|(key, _)| key).collect();
+        let learns = |received: &&ReceivedDecision| {
+            received.decision.learning.is_some() && received.decision.ready > 0
+        };
+        let learning = by_peer.values().map(|decisions| decisions.values().filter(learns).count());
+        let learning = u32::try_from(learning.max().unwrap_or_default()).unwrap_or(u32::MAX);
         drop(by_peer);
+        self.learning_workloads.store(learning, Ordering::Relaxed);
         expired.into_iter().for_each(|key| self.changed.enqueue(key));
     }
 
@@ -298,6 +312,8 @@ impl Drop for ConnectedAdapter<'_> {
 
 #[cfg(test)]
 mod tests {
+    use autoscaler::learning_report::{LearningReport, Phase};
+    use autoscaler::settings::LearnTarget;
     use futures::{FutureExt, StreamExt};
     use prometheus::Registry;
 
@@ -359,6 +375,34 @@ mod tests {
         assert_eq!(desired(&decisions, "old"), None);
         let enqueued: Vec<_> = queue.stream().take(2).collect::<Vec<_>>().now_or_never().unwrap();
         assert_eq!(enqueued, [Key::new("shop", "new"), Key::new("shop", "old")]);
+    }
+
+    #[test]
+    fn workloads_that_learn_and_have_pods_are_counted() {
+        let (decisions, _) = decisions();
+        let report = LearningReport {
+            mode: LearnTarget::Apply,
+            user_target: 20.0,
+            target: 8.0,
+            phase: Phase::Settled,
+            confidence: 1.0,
+            evidence: String::new(),
+            pods_with_user_target: 1,
+            pods_with_target: 1,
+            changes: 0,
+            reverts: 0,
+            checkpoint: None,
+        };
+        let learns = |name, ready| Decision {
+            ready,
+            learning: Some(Box::new(report.clone())),
+            ..decision(name, 1, 10)
+        };
+        let snapshot = vec![learns("web", 1), learns("asleep", 0), decision("api", 1, 10)];
+        decisions.receive(peer(1), DecisionEvent::Snapshot(snapshot.into()), now());
+        decisions.receive(peer(2), DecisionEvent::Decided(learns("web", 1)), now());
+        decisions.expire(now());
+        assert_eq!(decisions.learning_workloads(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,7 +3,8 @@
 //!
 //! Each report differs from the one before, because its evidence grows. A change of the mode, the
 //! phase or the target is written at once, anything else at most each five minutes: a new leader of
-//! the metrics-adapters then loses at most as much of what was learned.
+//! the metrics-adapters then loses at most as much of what was learned. Where more than 3,000
+//! workloads learn, it is written more rarely: these writes take a tenth of the rate limit.
 
 use std::time::Duration;
 
@@ -17,8 +18,10 @@ use serde_json::Value;
 
 use super::observe::ObservedWorkload;
 
-/// Time between two writes of which only the evidence differs.
+/// Shortest time between two writes of which only the evidence differs.
 const EVIDENCE_INTERVAL: Duration = Duration::from_secs(300);
+/// Time between two such writes of all workloads. The default rate limit is ten times that.
+const EVIDENCE_WRITE_INTERVAL: Duration = Duration::from_millis(100);
 /// Fields of a checkpoint that differ although no request showed anything: its time, the readings
 /// of idle pods and their costs.
 const WITHOUT_EVIDENCE: [&str; 3] = ["savedAt", "memory", "costs"];
@@ -32,7 +35,9 @@ pub(super) fn status(observed: &ObservedWorkload) -> Option<LearningStatus> {
     }
     let before = before(observed);
     match report(observed).filter(|report| report.checkpoint.is_some()) {
-        Some(report) => Some(status_after(before, report, observed.now)),
+        Some(report) => {
+            Some(status_after(before, report, observed.now, evidence_interval(observed.learning_workloads)))
+        }
         None => before.cloned(),
     }
 }
@@ -41,9 +46,15 @@ pub(super) fn status(observed: &ObservedWorkload) -> Option<LearningStatus> {
 pub(super) fn recheck(observed: &ObservedWorkload) -> Option<Duration> {
     report(observed).filter(|_| observed.autoscaler.spec.learns(&observed.settings))?;
     let age = before(observed).and_then(|before| age(before, observed.now));
+    let interval = evidence_interval(observed.learning_workloads);
     // Old evidence that is still in the status equals the newest one.
-    let left = age.and_then(|age| EVIDENCE_INTERVAL.checked_sub(age)).filter(|left| !left.is_zero());
-    Some(left.unwrap_or(EVIDENCE_INTERVAL))
+    let left = age.and_then(|age| interval.checked_sub(age)).filter(|left| !left.is_zero());
+    Some(left.unwrap_or(interval))
+}
+
+/// Time between two writes of the newer evidence of one workload, if so many learn.
+fn evidence_interval(learning: u32) -> Duration {
+    EVIDENCE_INTERVAL.max(EVIDENCE_WRITE_INTERVAL * learning)
 }
 
 /// The target that users know without any event: the one of the status, or else their own.
@@ -83,15 +94,21 @@ fn report(observed: &ObservedWorkload) -> Option<&LearningReport> {
 }
 
 /// The status after a report: the one before, if nothing in it is urgent.
-fn status_after(before: Option<&LearningStatus>, report: &LearningReport, now: Timestamp) -> LearningStatus {
+fn status_after(
+    before: Option<&LearningStatus>,
+    report: &LearningReport,
+    now: Timestamp,
+    interval: Duration,
+) -> LearningStatus {
     let after = LearningStatus::new(report, Time(now));
     let unchanged = before.filter(|before| before.is_like(report));
-    let kept = unchanged.filter(|before| is_recent(before, now) || has_same_evidence(before, &after));
+    let kept =
+        unchanged.filter(|before| is_recent(before, now, interval) || has_same_evidence(before, &after));
     kept.cloned().unwrap_or(after)
 }
 
-fn is_recent(learning: &LearningStatus, now: Timestamp) -> bool {
-    age(learning, now).is_some_and(|age| age < EVIDENCE_INTERVAL)
+fn is_recent(learning: &LearningStatus, now: Timestamp, interval: Duration) -> bool {
+    age(learning, now).is_some_and(|age| age < interval)
 }
 
 /// Age of a status; `None` if it has no time, or one in the future.
@@ -155,8 +172,8 @@ mod tests {
 
     #[test]
     fn newer_evidence_is_written_after_five_minutes() {
-        let before = status_after(None, &report(30, 0), at(0));
-        let after = |seconds| status_after(Some(&before), &report(60, 1), at(seconds));
+        let before = status_after(None, &report(30, 0), at(0), EVIDENCE_INTERVAL);
+        let after = |seconds| status_after(Some(&before), &report(60, 1), at(seconds), EVIDENCE_INTERVAL);
         assert_eq!(after(299), before);
         assert_ne!(after(300), before);
         assert_eq!(after(300).updated, Some(Time(at(300))));
@@ -164,15 +181,23 @@ mod tests {
     }
 
     #[test]
+    fn newer_evidence_takes_ten_writes_a_second_of_any_number_of_workloads() {
+        for (learning, seconds) in [(0, 300), (3000, 300), (10_000, 1000), (100_000, 10_000)] {
+            assert_eq!(evidence_interval(learning), Duration::from_secs(seconds), "{learning}");
+        }
+    }
+
+    #[test]
     fn unchanged_evidence_is_not_written_again() {
-        let before = status_after(None, &report(30, 0), at(0));
-        assert_eq!(status_after(Some(&before), &report(30, 86_400), at(86_400)), before);
+        let before = status_after(None, &report(30, 0), at(0), EVIDENCE_INTERVAL);
+        let after = status_after(Some(&before), &report(30, 86_400), at(86_400), EVIDENCE_INTERVAL);
+        assert_eq!(after, before);
     }
 
     #[test]
     fn change_of_mode_phase_or_target_is_written_at_once() {
-        let before = status_after(None, &report(30, 0), at(0));
-        let after = |report| status_after(Some(&before), &report, at(1));
+        let before = status_after(None, &report(30, 0), at(0), EVIDENCE_INTERVAL);
+        let after = |report| status_after(Some(&before), &report, at(1), evidence_interval(100_000));
         assert_eq!(after(LearningReport { target: 20.1, confidence: 0.9, ..report(31, 1) }), before);
         assert_ne!(after(LearningReport { target: 20.3, ..report(31, 1) }), before);
         assert_ne!(after(LearningReport { phase: Phase::Exploring, ..report(31, 1) }), before);
@@ -181,7 +206,7 @@ mod tests {
 
     #[test]
     fn event_states_both_targets_and_the_evidence() {
-        let learned = status_after(None, &report(30, 0), at(0));
+        let learned = status_after(None, &report(30, 0), at(0), EVIDENCE_INTERVAL);
         let note = note(&learned, 20.0, 7.5);
         let expected = "the learned target, which is in force, changed from 20 to 7500m: 30 seconds; ";
         assert!(note.starts_with(expected), "{note}");

@@ -78,6 +78,8 @@ pub(super) struct ObservedWorkload {
     pub(super) decision: Option<Decision>,
     /// Time at which the decision was received, in Unix milliseconds.
     pub(super) decision_received: Option<i64>,
+    /// Number of workloads with pods that learn their target.
+    pub(super) learning_workloads: u32,
     /// The sidecar in the pod template, if the target's kind is watched.
     pub(super) sidecar: Option<Sidecar>,
     /// Requests that a pod of the template serves at a time; `None` means no limit.
@@ -257,6 +259,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         watched,
         decision: None,
         decision_received: None,
+        learning_workloads: context.scaling.decisions.learning_workloads(),
         pod_limit: evidence.limit(metric.as_ref().and_then(|it| it.spec.container_concurrency)),
         unusable_pod: evidence.unusable,
         sidecar,

@@ -113,6 +113,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
         watched: true,
         decision: Some(decision(1, None)),
         decision_received: Some(NOW * 1000),
+        learning_workloads: 1,
         sidecar: None,
         pod_limit: None,
         footprint: PodFootprint::default(),
