@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use activator::app::Sources;
 use activator::args::Limits;
-use activator::workloads::containers::{AppPort, Container, Containers, Probe, ProbePort, TcpSocket};
+use activator::workloads::containers::{AppPort, Container, Containers};
 use activator::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 use autoscaler::contract::selector::Selector;
 use autoscaler::settings::SidecarMode;
@@ -19,6 +19,8 @@ use autoscaler::{Key, Protocol};
 use clap::Parser;
 use component_base::readiness::Readiness;
 use conformance::runner::{ProxySettings, RunningProxy};
+use k8s_openapi::api::core::v1::{Probe, TCPSocketAction};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use prometheus::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -269,7 +271,7 @@ impl QueueProxy {
 
 /// The containers of a pod whose app is ready when this port accepts a connection.
 fn probed_by_connection(port: u16) -> Containers {
-    let tcp_socket = Some(TcpSocket { port: ProbePort::Number(port), host: None });
+    let tcp_socket = Some(TCPSocketAction { port: IntOrString::Int(port.into()), host: None });
     let readiness_probe = Some(Box::new(Probe { tcp_socket, ..Probe::default() }));
     Containers { all: vec![Container { readiness_probe, ..Container::default() }], ..Containers::default() }
 }
