@@ -27,7 +27,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// When the sidecar does not respond, or rejects the request.
 pub async fn start_drain(admin: SocketAddr, uid: Option<PodUid>) -> anyhow::Result<()> {
     let to = over_loopback(admin);
-    let uid = PodIdentity::new(uid).start_drain_value().context("the pod's UID is not a valid header value")?;
+    let uid =
+        PodIdentity::new(uid).start_drain_value().context("the pod's UID is not a valid header value")?;
     let request =
         Request::post(START_DRAIN_PATH).header(HOST, to.to_string()).header(START_DRAIN_HEADER, uid);
     let request = request.body(Empty::<Bytes>::new())?;

@@ -87,7 +87,11 @@ mod tests {
         ] {
             assert_eq!(reduced(timeout, held).as_deref(), Ok(left), "{timeout}");
         }
-        assert_eq!(reduced("2500000000n", held).as_deref(), Ok("2500000000n"), "ten digits are not a timeout");
+        assert_eq!(
+            reduced("2500000000n", held).as_deref(),
+            Ok("2500000000n"),
+            "ten digits are not a timeout"
+        );
     }
 
     #[test]
