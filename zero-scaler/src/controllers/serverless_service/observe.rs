@@ -61,7 +61,7 @@ pub(super) struct ObservedService {
     /// Why no pod starts.
     pub(super) start_failure: Option<StartFailure>,
     /// Service ports with a target other than the sidecar. Attached, they lead past it; managed,
-    /// they lead to it all the same, and a port with the app behind it as target is not one of them.
+    /// they lead to it all the same, and one with the app behind the sidecar as target is left out.
     pub(super) other_targets: Vec<i32>,
     /// A target port that a ready pod without sidecar does not have.
     pub(super) missing_port: Option<MissingPort>,
