@@ -7,13 +7,17 @@
 //! ```
 //!
 //! Without a cluster, so that ten thousand workloads fit on two cores: the API server is one in
-//! memory, over loopback. Half of the workloads are at zero. A run has three parts: adoption from
-//! the users' objects alone; a restart with all objects in place, which must cause no write; and
-//! idle time with one change in it, whose work must not depend on the number of workloads. A table
-//! shows the results. The exit code is not zero when a bound is missed.
+//! memory, over loopback. Half of the workloads are at zero. A run has four parts: adoption from
+//! the users' objects alone; a restart with all objects in place, which must cause no write; idle
+//! time with one change in it, whose work must not depend on the number of workloads; and
+//! activators that come and go. Two tables show the results. The exit code is not zero when a bound
+//! is missed.
 
 mod adapter;
 mod admin;
+mod bench;
+mod churn;
+mod namespaces;
 mod run;
 mod table;
 mod world;
@@ -38,6 +42,9 @@ struct Args {
     /// Numbers of workloads, one run each
     #[arg(long, value_delimiter = ',', default_value = "100,1000,10000")]
     workloads: Vec<usize>,
+    /// Measures only the connections to the API server, with this many namespaces of plain pods
+    #[arg(long)]
+    namespaces: Option<usize>,
     /// Directory for logs
     #[arg(long, default_value_os_t = std::env::temp_dir().join("rouse-scale-controller"))]
     logs: PathBuf,
@@ -63,12 +70,17 @@ async fn main() -> ExitCode {
 
 /// Runs all sizes; returns the missed bounds.
 async fn run(args: Args) -> Result<Vec<String>> {
+    if let Some(namespaces) = args.namespaces {
+        return namespaces::measure(namespaces, &args.zero_scaler, &args.activator, &args.logs).await;
+    }
     println!("{}", table::HEAD);
-    let mut missed = Vec::new();
+    let (mut missed, mut churn) = (Vec::new(), vec![table::CHURN_HEAD.to_owned()]);
     for workloads in args.workloads {
         let measured: Measured = measure(workloads, &args.zero_scaler, &args.activator, &args.logs).await?;
         println!("{}", table::row(workloads, &measured));
+        churn.push(table::churn_row(workloads, &measured.churn));
         missed.extend(table::missed(workloads, &measured));
     }
+    println!("\n{}", churn.join("\n"));
     Ok(missed)
 }

@@ -21,6 +21,8 @@ const VARIABLES: usize = 24;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct World {
     pub(crate) workloads: usize,
+    /// Whether pods have no sidecar. Each workload is then in a namespace of its own.
+    pub(crate) plain: bool,
     /// Port of the decision stream.
     pub(crate) decisions: u16,
     /// Port of the zero-scaler that receives reports.
@@ -33,13 +35,13 @@ impl World {
     /// Creates all objects.
     pub(crate) fn create(&self, api: &FakeApi) {
         for i in 0..self.workloads {
-            let (namespace, name) = (namespace(i), name(i));
+            let (namespace, name) = (self.namespace(i), name(i));
             let put = |group: &str, plural: &str, object| {
                 api.put(&format!("{group}/namespaces/{namespace}/{plural}/{name}"), object);
             };
             put("/apis/autoscaling/v2", "horizontalpodautoscalers", hpa(&name));
-            put("/api/v1", "services", service(i, &name));
-            put("/apis/apps/v1", "deployments", deployment(i, &name));
+            put("/api/v1", "services", self.service(i, &name));
+            put("/apis/apps/v1", "deployments", self.deployment(i, &name));
             if is_active(i) {
                 put("/apis/discovery.k8s.io/v1", "endpointslices", pods(i, &name));
             }
@@ -49,7 +51,7 @@ impl World {
 
     /// Changes the upper bound of one workload's HPA.
     pub(crate) fn change_one(&self, api: &FakeApi) {
-        let (namespace, name) = (namespace(0), name(0));
+        let (namespace, name) = (self.namespace(0), name(0));
         let path = format!("/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers/{name}");
         let mut changed = hpa(&name);
         changed["spec"]["maxReplicas"] = 51.into();
@@ -59,7 +61,7 @@ impl World {
     pub(crate) fn decision(&self, i: usize) -> Decision {
         let active = is_active(i);
         Decision {
-            key: Key::new(namespace(i), name(i)),
+            key: Key::new(self.namespace(i), name(i)),
             desired: u32::from(active),
             panicking: false,
             held: false,
@@ -73,24 +75,80 @@ impl World {
         }
     }
 
+    /// The ready activators, by their numbers. One process has all of their addresses, and reports
+    /// as the first.
+    pub(crate) fn set_activators(&self, api: &FakeApi, numbers: &[u8]) {
+        let mut endpoints = Vec::new();
+        for number in numbers {
+            let address = format!("127.0.0.{number}");
+            endpoints.push(slice(&activator_name(*number), "http", 0, &address)["endpoints"][0].take());
+        }
+        let mut activators = slice("activator", "http", 0, "127.0.0.1");
+        activators["endpoints"] = endpoints.into();
+        api.put(&installation_slice("activator"), activators);
+    }
+
+    fn namespace(&self, i: usize) -> String {
+        format!("shop-{}", if self.plain { i } else { i / PER_NAMESPACE })
+    }
+
+    fn service(&self, i: usize, name: &str) -> Value {
+        let port: Value = if self.plain { 8080.into() } else { QUEUE_PROXY.into() };
+        json!({
+            "metadata": {"labels": {"app": name, "team": "shop"}, "managedFields": fields("kubectl", 20)},
+            "spec": {
+                "clusterIP": address(i + 100_000), "clusterIPs": [address(i + 100_000)], "type": "ClusterIP",
+                "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None",
+                "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": port}],
+            },
+        })
+    }
+
+    fn deployment(&self, i: usize, name: &str) -> Value {
+        let variables: Vec<Value> = (0..VARIABLES)
+            .map(|n| json!({"name": format!("VARIABLE_{n}"), "value": format!("the value of variable {n} of {name}")}))
+            .collect();
+        let mut labels = json!({"app": name, "team": "shop"});
+        if !self.plain {
+            labels[INJECT_LABEL] = "true".into();
+        }
+        json!({
+            "metadata": {"labels": labels, "managedFields": fields("kubectl", 60),
+                "annotations": {"deployment.kubernetes.io/revision": "1"}},
+            "spec": {
+                "replicas": i32::from(is_active(i)),
+                "selector": {"matchLabels": {"app": name}},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [{
+                    "name": "app", "image": "registry.example/shop/web:1.0", "env": variables,
+                    "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
+                    "ports": [{"containerPort": 8080}],
+                    "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}}]}},
+            },
+            "status": {"replicas": i32::from(is_active(i)), "conditions": [condition("Available", "it has minimum availability")]},
+        })
+    }
+
     /// The EndpointSlices of the installation's Services.
     fn create_installation(&self, api: &FakeApi) {
+        self.set_activators(api, &[1]);
         let ports = [
-            ("activator", "http", 0),
             ("metrics-adapter", STATS_PORT_NAME, self.decisions),
             // The activator reports to it.
             ("zero-scaler", STATS_PORT_NAME, self.reports),
         ];
         for (service, port, number) in ports {
-            let path =
-                format!("/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices/{service}-x");
-            api.put(&path, slice(service, port, number, "127.0.0.1"));
+            api.put(&installation_slice(service), slice(service, port, number, "127.0.0.1"));
         }
     }
 }
 
-fn namespace(i: usize) -> String {
-    format!("shop-{}", i / PER_NAMESPACE)
+fn installation_slice(service: &str) -> String {
+    format!("/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices/{service}-x")
+}
+
+/// The name of an activator, of which [`pod`] makes that of its pod.
+pub(crate) fn activator_name(number: u8) -> String {
+    format!("activator-{number}")
 }
 
 fn name(i: usize) -> String {
@@ -135,38 +193,6 @@ fn condition(r#type: &str, message: &str) -> Value {
         "lastTransitionTime": "2026-01-01T00:00:00Z"})
 }
 
-fn service(i: usize, name: &str) -> Value {
-    json!({
-        "metadata": {"labels": {"app": name, "team": "shop"}, "managedFields": fields("kubectl", 20)},
-        "spec": {
-            "clusterIP": address(i + 100_000), "clusterIPs": [address(i + 100_000)], "type": "ClusterIP",
-            "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None",
-            "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": QUEUE_PROXY}],
-        },
-    })
-}
-
-fn deployment(i: usize, name: &str) -> Value {
-    let variables: Vec<Value> = (0..VARIABLES)
-        .map(|n| json!({"name": format!("VARIABLE_{n}"), "value": format!("the value of variable {n} of {name}")}))
-        .collect();
-    let labels = json!({"app": name, "team": "shop", INJECT_LABEL: "true"});
-    json!({
-        "metadata": {"labels": labels, "managedFields": fields("kubectl", 60),
-            "annotations": {"deployment.kubernetes.io/revision": "1"}},
-        "spec": {
-            "replicas": i32::from(is_active(i)),
-            "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{
-                "name": "app", "image": "registry.example/shop/web:1.0", "env": variables,
-                "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
-                "ports": [{"containerPort": 8080}],
-                "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}}]}},
-        },
-        "status": {"replicas": i32::from(is_active(i)), "conditions": [condition("Available", "it has minimum availability")]},
-    })
-}
-
 /// Managed fields, which are a large part of real objects.
 fn fields(manager: &str, count: usize) -> Value {
     let fields: serde_json::Map<String, Value> =
@@ -180,7 +206,7 @@ fn pods(i: usize, name: &str) -> Value {
     slice(&format!("{name}-private"), "http", QUEUE_PROXY_PORT, &address(i))
 }
 
-/// The name of a Service's only pod.
+/// The name of the only pod of a Service, or of an activator.
 pub(crate) fn pod(service: &str) -> String {
     format!("{service}-5d8f7c6b9-abcde")
 }
