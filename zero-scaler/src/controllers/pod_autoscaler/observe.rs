@@ -78,13 +78,11 @@ pub(super) struct ObservedWorkload {
     pub(super) decision: Option<Decision>,
     /// Time at which the decision was received, in Unix milliseconds.
     pub(super) decision_received: Option<i64>,
-    /// Number of workloads with pods that learn their target.
     pub(super) learning_workloads: u32,
     /// The sidecar in the pod template, if the target's kind is watched.
     pub(super) sidecar: Option<Sidecar>,
     /// Requests that a pod of the template serves at a time; `None` means no limit.
     pub(super) pod_limit: Option<u32>,
-    /// What a pod of the template takes.
     pub(super) footprint: PodFootprint,
     /// What the target states about its next pods, if its kind is watched.
     pub(super) next_pods: NextPods,
