@@ -195,7 +195,7 @@ impl App {
         let is_own = |own: SocketAddr| {
             let own_ip = own.ip().to_canonical();
             let same_ip = app.ip() == own_ip || app.ip().is_unspecified() || own_ip.is_unspecified();
-            app.port() == own.port() && same_ip && pod.contain(app.ip())
+            app.port() == own.port() && same_ip && pod.contain(app)
         };
         anyhow::ensure!(
             ![own.traffic, own.stats, own.admin].into_iter().any(is_own),

@@ -20,6 +20,7 @@ use tokio::net::{TcpSocket, TcpStream};
 /// Addresses of documentation, behind each default route. Nothing is sent to them.
 const OTHER_HOSTS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
+const DISCARD: u16 = 9;
 const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 /// Linux' range of ports for connections. A kernel that binds before it connects gives each port
@@ -52,7 +53,7 @@ struct Target {
 impl PodAddresses {
     /// The addresses of this host, for an app with this protocol.
     pub(crate) fn find(protocol: Protocol) -> Self {
-        Self::new(OTHER_HOSTS.map(source_of_route), protocol)
+        Self::new(OTHER_HOSTS.map(|host| source_of_route((host, DISCARD).into())), protocol)
     }
 
     /// A pod without any own address has no clients on other hosts. In one that has, a family
@@ -67,10 +68,12 @@ impl PodAddresses {
         self.own != [None, None]
     }
 
-    /// Whether `address` leads to this pod.
-    pub(crate) fn contain(self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        address.is_loopback() || address.is_unspecified() || self.own.contains(&Some(address))
+    /// Whether `address` leads to this pod. One of a second network, or of the link alone, does not
+    /// lead to other hosts, but is reached from itself.
+    pub(crate) fn contain(self, address: SocketAddr) -> bool {
+        let ip = address.ip().to_canonical();
+        let is_own = || self.own.contains(&Some(ip)) || source_of_route(address) == Some(ip);
+        ip.is_loopback() || ip.is_unspecified() || is_own()
     }
 
     /// A connection to the app at `app`. An unspecified address means the pod's own and loopback, a
@@ -106,7 +109,8 @@ impl PodAddresses {
             .filter(move |(to, _)| ip.is_unspecified() || ip == *to || ip == Ipv4Addr::LOCALHOST)
             .filter(move |(_, own)| own.is_some() || self.may_be_loopback)
             .map(move |(to, own)| at(to, own));
-        let other = (!ip.is_unspecified() && !LOOPBACK.contains(&ip)).then(|| at(ip, self.source_for(ip)));
+        let other = (!ip.is_unspecified() && !LOOPBACK.contains(&ip))
+            .then(|| Target { to: app, from: self.source_for(ip) });
         own.chain(loopback).chain(other)
     }
 
@@ -146,11 +150,11 @@ impl Target {
 }
 
 /// The address from which this host reaches `other`, if it does.
-fn source_of_route(other: IpAddr) -> Option<IpAddr> {
+fn source_of_route(other: SocketAddr) -> Option<IpAddr> {
     let any: IpAddr =
         if other.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect((other, 9)).ok()?;
+    socket.connect(other).ok()?;
     let own = socket.local_addr().ok()?.ip();
     (!own.is_loopback() && !own.is_unspecified()).then_some(own)
 }
@@ -193,6 +197,7 @@ mod tests {
             (&dual, Protocol::Tcp, "127.0.0.2:80", &["127.0.0.2:80 from 10.0.0.5"]),
             (&dual, Protocol::Http, "[::1]:80", &["[::1]:80 from fd00::5"]),
             (&dual, Protocol::Http, "10.0.0.9:80", &["10.0.0.9:80"]),
+            (&dual, Protocol::Http, "[fe80::9%2]:80", &["[fe80::9%2]:80"]),
             (&dual[..1], Protocol::Tcp, "[::]:80", &["10.0.0.5:80", "127.0.0.1:80 from 10.0.0.5"]),
             (&dual[1..], Protocol::Tcp, "0.0.0.0:80", &["[fd00::5]:80", "[::1]:80 from fd00::5"]),
         ] {
@@ -206,6 +211,15 @@ mod tests {
         assert_eq!(http, ["10.0.0.5:80", "127.0.0.1:80 from 10.0.0.5", "[::1]:80"]);
         let alone = targets(pod(&[], Protocol::Tcp), "127.0.0.1:80");
         assert_eq!(alone, ["127.0.0.1:80", "[::1]:80"]);
+    }
+
+    #[test]
+    fn address_that_leads_to_no_other_host_is_the_pods_too() {
+        let alone = pod(&[], Protocol::Http);
+        for own in PodAddresses::find(Protocol::Http).own.into_iter().flatten() {
+            assert!(alone.contain((own, 80).into()), "{own}");
+        }
+        assert!(!alone.contain((OTHER_HOSTS[0], 80).into()));
     }
 
     /// What the app at `listen` sees as the client's address, if this host has own addresses.

@@ -7,7 +7,7 @@
 //! Flags that are hidden from `--help` are for tests and benchmarks of the compiled program.
 
 use std::ffi::{OsStr, OsString};
-use std::net::{AddrParseError, Ipv6Addr, SocketAddr};
+use std::net::{AddrParseError, IpAddr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -191,7 +191,15 @@ impl Args {
 
     /// Address of the app.
     pub fn app_address(&self) -> SocketAddr {
-        SocketAddr::new(self.upstream.ip().to_canonical(), self.app_port.unwrap_or(self.upstream.port()))
+        // A link-local address keeps its zone.
+        let mut address = self.upstream;
+        if let IpAddr::V4(canonical) = address.ip().to_canonical() {
+            address.set_ip(canonical.into());
+        }
+        if let Some(port) = self.app_port {
+            address.set_port(port);
+        }
+        address
     }
 
     /// Number of worker threads.
@@ -306,6 +314,18 @@ mod tests {
         assert_eq!((args.limit(), args.queue_bound()), (ConcurrencyLimit::AtMost(3), 30));
         assert_eq!(args.app_address().port(), 9000);
         assert_eq!(parse(&["--container-concurrency=3", "--queue-depth=0"]).unwrap().queue_bound(), 0);
+    }
+
+    #[test]
+    fn app_address_keeps_its_zone_and_is_of_its_own_family() {
+        for (upstream, address) in [
+            ("[fe80::1%2]:80", "[fe80::1%2]:9000"),
+            ("[::ffff:127.0.0.1]:80", "127.0.0.1:9000"),
+            ("[fd00::1]:80", "[fd00::1]:9000"),
+        ] {
+            let args = parse(&["--upstream", upstream, "--app-port=9000"]).unwrap();
+            assert_eq!(args.app_address().to_string(), address);
+        }
     }
 
     #[test]

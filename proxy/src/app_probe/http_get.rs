@@ -1,5 +1,6 @@
 //! The request of an `httpGet` probe.
 
+use std::net::SocketAddr;
 use std::pin::pin;
 
 use bytes::Bytes;
@@ -17,7 +18,9 @@ pub(super) async fn get(
     headers: &HeaderMap,
     user_agent: &'static str,
 ) -> Result<StatusCode, BoxError> {
-    let host = HeaderValue::try_from(stream.peer_addr()?.to_string())?;
+    let peer = stream.peer_addr()?;
+    // The zone of a link-local address has a meaning on this host alone (RFC 9844).
+    let host = HeaderValue::try_from(SocketAddr::new(peer.ip(), peer.port()).to_string())?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let mut request = Request::get(path.clone()).body(Empty::<Bytes>::new())?;
     let to = request.headers_mut();
