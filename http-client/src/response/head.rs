@@ -13,8 +13,9 @@ use super::framing::check_framing;
 use crate::error::InvalidResponse;
 use crate::headers;
 
-/// Largest number of header lines.
-const MAX_LINES: usize = 100;
+/// Largest number of header lines: far more than apps send, so that what a sidecar adds to a
+/// response does not exceed the bound of the activator in front of it.
+const MAX_LINES: usize = 256;
 /// Largest head, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
