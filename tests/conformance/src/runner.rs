@@ -362,6 +362,9 @@ async fn run_http2_client(row: &http2::Http2Case, proxy: &RunningProxy, app: &Te
                 let message = within("a reset", peer.message(*stream)).await??;
                 ensure!(message.reset.is_some() && !message.ended, "not cut: {message:?}");
             }
+            Http2Step::AwaitsEnd(stream) => {
+                within("the end of a stream", peer.message(*stream)).await??;
+            }
             Http2Step::AwaitsProxy => await_proxy(proxy).await?,
             Http2Step::IsRejected(stream, code) => {
                 let refused = match within("a rejection", peer.message(*stream)).await? {

@@ -133,7 +133,8 @@ fn poll_capacity(to: &mut SendStream<UnsentData>, cx: &mut Context<'_>) -> Poll<
 }
 
 /// Why the app reset its stream, which the client receives too. Some clients take NO_ERROR for the
-/// end of the response, so it becomes an error.
+/// end of the response, so it becomes an error. REFUSED_STREAM would promise that the request was
+/// not processed: a reset overtakes the head, and the client would send the request again.
 fn reason(error: &(dyn Error + 'static)) -> Reason {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -146,5 +147,5 @@ fn reason(error: &(dyn Error + 'static)) -> Reason {
 }
 
 fn is_error(reason: &Reason) -> bool {
-    *reason != Reason::NO_ERROR
+    !matches!(*reason, Reason::NO_ERROR | Reason::REFUSED_STREAM)
 }

@@ -42,6 +42,8 @@ pub enum Http2Step {
     GetsInterim(u32, Vec<(&'static str, &'static str)>),
     /// Expects the reset of a stream with this code, before its end or behind it.
     IsReset(u32, u32),
+    /// Waits until a stream has ended, by itself or by a reset.
+    AwaitsEnd(u32),
     /// Expects a reset of a stream, with any code, before its response has ended.
     IsCut(u32),
     /// Expects a reset of a stream or GOAWAY with this code (RFC 9113, 5.4.1 allows both).

@@ -3,14 +3,14 @@
 use crate::case::{ok, problem};
 use crate::http2::Http2Action::{Closes, Reads, Sends};
 use crate::http2::code::*;
-use crate::http2::{Frame, Http2Case, case, data, get, goaway, headers, request, reset};
+use crate::http2::{Frame, Http2Case, Http2Step, case, data, get, goaway, headers, request, reset};
 
 const SEEN_GET: &str = "GET / HTTP/2\n:authority: a";
 const SEEN_POST: &str = "POST / HTTP/2\n:authority: a\n\nhello";
 
 /// The rows.
 pub(super) fn rows() -> Vec<Http2Case> {
-    [unprocessed(), refused_again_and_again(), unanswered()].concat()
+    [unprocessed(), refused_again_and_again(), unanswered(), begun()].concat()
 }
 
 fn post() -> [Frame; 2] {
@@ -83,6 +83,17 @@ fn refused_again_and_again() -> Vec<Http2Case> {
         .gets(1, problem(503));
     let always = (0..4).fold(always, |row, _| row.app(refuses()).app_receives(SEEN_GET));
     vec![always]
+}
+
+/// A response shows that the request was processed, whatever the app's reset says.
+fn begun() -> Vec<Http2Case> {
+    let begins = vec![headers(1, &[(":status", "200")]), data(1, "half"), reset(1, REFUSED_STREAM)];
+    let row = case("a stream that the app refuses in its response is not sent again", "RFC 9113, 8.7")
+        .sends(post())
+        .app_responds(begins)
+        .app_receives(SEEN_POST)
+        .step(Http2Step::AwaitsEnd(1));
+    vec![row]
 }
 
 /// The connection closes without a promise, so only idempotent methods are sent again.
