@@ -6,6 +6,7 @@
 mod support;
 
 use std::cell::RefCell;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use activator::args::Limits;
@@ -91,15 +92,15 @@ async fn flood_on_one_workload_leaves_others_of_its_namespace_their_places() {
 }
 
 #[tokio::test]
-async fn connection_beyond_the_budget_is_closed() {
+async fn connection_beyond_the_budget_is_reset() {
     for (protocol, sent) in [(Protocol::Http, GET), (Protocol::Tcp, b"".as_slice())] {
         let harness = Harness::with(connections(4), |workload| workload.ports[0].protocol = protocol).await;
         let streams = flood(harness.port, 10, sent).await;
         eventually("the rest is refused", || async { harness.metric(FULL) >= 7.0 }).await;
-        let ends = streams
-            .into_iter()
-            .map(|mut stream| Box::pin(async move { stream.read(&mut [0]).await.unwrap_or_default() }));
-        assert_eq!(within("an end", select_all(ends)).await.0, 0);
+        let ends = streams.into_iter().map(|mut stream| {
+            Box::pin(async move { stream.read(&mut [0]).await.map_err(|error| error.kind()) })
+        });
+        assert_eq!(within("an end", select_all(ends)).await.0, Err(ErrorKind::ConnectionReset));
     }
 }
 

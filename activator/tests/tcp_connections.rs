@@ -6,6 +6,7 @@
 
 mod support;
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use activator::args::Limits;
@@ -91,9 +92,11 @@ async fn disconnected_client_leaves_the_queue_with_or_without_data() {
 }
 
 #[tokio::test]
-async fn closes_connection_after_the_wake_timeout() {
+async fn resets_connection_after_the_wake_timeout() {
     let harness = start(Limits { wake_timeout: Duration::from_millis(50), ..LIMITS }, 0).await;
-    ends(connect(&harness).await).await;
+    let mut client = connect(&harness).await;
+    let error = within("the end", client.read(&mut [0])).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     assert_eq!(harness.held(), 0);
 }
 

@@ -30,6 +30,7 @@ use http1::Http1Server;
 use http2::Http2Server;
 use protocol::Protocol;
 
+use crate::client_stream::abort::Abort;
 use crate::listener::{AcceptedConnection, Acceptor, ConnectionAddresses};
 use crate::workers::Workers;
 
@@ -108,7 +109,7 @@ pub async fn serve(
 
 /// As [`serve`], on `workers`. `service` makes the request handler of a connection from the state
 /// of its worker and the connection's guard. `admit` returns that guard from the connection's
-/// addresses; without it, the connection is closed.
+/// addresses; without it, the connection is reset.
 pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler, G: ConnectionGuard>(
     workers: &Workers<T>,
     listener: TcpListener,
@@ -133,7 +134,7 @@ pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler, G: Co
 
 /// Passes every connection on `listener` to `handle` on one of `workers`, whatever its protocol,
 /// until `stop`. Then waits for running ones, at most `options.drain_timeout`. `admit` returns what
-/// a new connection holds until its end; without it, the connection is closed.
+/// a new connection holds until its end; without it, the connection is reset.
 pub async fn handle_on_workers<
     T: Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
@@ -178,8 +179,9 @@ async fn accept_on_worker<T: Send + Sync + 'static, G>(
         let accept = async move {
             let acceptor = Acceptor::new(TcpListener::from_std(listener)?, max_connections);
             while let Some(accepted) = until_stop.next(acceptor.accept()).await {
-                if let Some(guard) = admit(&accepted.connection) {
-                    dispatch(&to, accepted, guard);
+                match admit(&accepted.connection) {
+                    Some(guard) => dispatch(&to, accepted, guard),
+                    None => accepted.stream.abort(),
                 }
             }
             Ok(())

@@ -285,6 +285,18 @@ async fn drain_waits_for_active_connections_and_closes_idle_ones() {
     assert!(ends(&mut idle).await && ends(&mut running).await);
 }
 
+/// Without a byte, an orderly end would look like an empty answer.
+#[tokio::test]
+async fn connection_without_a_slot_is_reset() {
+    let app = RawApp::start().await;
+    let sidecar = ready_sidecar(&app, &["--container-concurrency=1", "--queue-depth=0"]).await;
+    let _first = call(&sidecar).await;
+    let _served = app.accept().await;
+    let mut second = call(&sidecar).await;
+    let error = within(second.read(&mut [0])).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
 #[tokio::test]
 async fn reset_of_app_or_client_stays_a_reset() {
     let app = RawApp::start().await;

@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use proxy::client_stream::abort::Abort;
 use proxy::listener::{AcceptedConnection, ConnectionAddresses};
 use proxy::server::{self, ServerOptions};
 use proxy::tcp::{ConnectionOutcome, IdleTimeouts, TcpRelay, client_left};
@@ -111,6 +112,8 @@ impl TcpHandler {
             Ok(placed) => placed,
             Err(error) => {
                 tracing::debug!(%error, "connection rejected");
+                // Without a byte, an orderly end would look like an empty answer of the app.
+                client.abort();
                 self.workload.metrics().connection_ended(error.outcome());
                 return;
             }

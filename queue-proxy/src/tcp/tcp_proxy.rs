@@ -135,7 +135,11 @@ impl TcpProxy {
     async fn handle(self, accepted: AcceptedConnection) {
         match self.0.admit(false, client_left(&accepted.stream)).await {
             Ok(admitted) => self.0.relay(ProbeFilter::new(accepted.stream), admitted, false).await,
-            Err(error) => tracing::debug!(%error, "connection rejected"),
+            Err(error) => {
+                tracing::debug!(%error, "connection rejected");
+                // Without a byte, an orderly end would look like an empty answer of the app.
+                accepted.stream.abort();
+            }
         }
     }
 }
