@@ -10,13 +10,15 @@
 //!
 //! Beside them, `sidecar_injection` is a webhook on the listener of the metrics API.
 //!
-//! The process writes two things to the cluster: its serving certificate, and the certificate's CA
-//! in its APIServices and in the configuration of the webhook.
+//! The process writes three things to the cluster: its serving certificate, the certificate's CA in
+//! its APIServices and in the configuration of the webhook, and the deletion costs of busy pods
+//! before a scale-down.
 
 pub mod app;
 pub mod args;
 pub mod collection;
 pub mod decisions;
+pub mod deletion_costs;
 pub mod external_metrics;
 pub mod learning;
 pub mod metrics;

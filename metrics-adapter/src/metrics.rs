@@ -64,6 +64,7 @@ pub struct Metrics {
     pub webhook_owned: IntGaugeVec,
     pub sidecar_reviews: OutcomeCounters,
     pub certificate_not_after: IntGauge,
+    pub deletion_costs: OutcomeCounters,
     pub learning: LearningMetrics,
     pub resources: ResourceMetrics,
 }
@@ -186,6 +187,11 @@ impl Metrics {
             certificate_not_after: families.gauge(
                 "serving_certificate_expiration_timestamp_seconds",
                 "Expiry of the serving certificate, in Unix time.",
+            )?,
+            deletion_costs: OutcomeCounters::register(
+                families,
+                "deletion_cost_writes_total",
+                "Writes of the deletion cost of a pod, before a scale-down and after it.",
             )?,
             learning: LearningMetrics::register(families)?,
             resources: ResourceMetrics::register(families)?,

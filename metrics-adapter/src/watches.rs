@@ -5,6 +5,7 @@
 //! [`plain_namespaces`].
 
 pub(crate) mod app_containers;
+pub mod deletion_cost;
 pub mod metric_watch;
 pub mod observed_object;
 pub mod plain_namespaces;

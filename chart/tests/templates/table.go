@@ -33,8 +33,10 @@ var manifests = []manifest{
 	{
 		path: "metrics-adapter.yaml",
 		conditions: map[string]string{
-			"APIService v1beta1.external.metrics.k8s.io": servesExternal,
-			"PodDisruptionBudget metrics-adapter":        severalReplicas("metricsAdapter"),
+			"APIService v1beta1.external.metrics.k8s.io":             servesExternal,
+			"ClusterRole rouse-metrics-adapter-deletion-cost":        ".Values.admissionPolicies.enabled",
+			"ClusterRoleBinding rouse-metrics-adapter-deletion-cost": ".Values.admissionPolicies.enabled",
+			"PodDisruptionBudget metrics-adapter":                    severalReplicas("metricsAdapter"),
 		},
 		edits: append(append(deployment("metrics-adapter", "metricsAdapter"), aggregatedAPI()...),
 			annotations("Deployment metrics-adapter", "metricsAdapter"), fixedReplicas("metrics-adapter", "metricsAdapter"),

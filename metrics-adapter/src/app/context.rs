@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::collection::busy_pods::BusyPods;
 use crate::collection::collector::Collector;
 use crate::collection::pod_reports::PodReports;
 use crate::collection::scrape_client::ScrapeClient;
@@ -31,6 +32,8 @@ use crate::decisions::decision_history::DecisionHistory;
 use crate::decisions::decision_store::DecisionStore;
 use crate::decisions::multi_scaler::MultiScaler;
 use crate::decisions::pokes::Pokes;
+use crate::deletion_costs::cost_writer::CostWriter;
+use crate::deletion_costs::marker::Marker;
 use crate::learning::observations::Observations;
 use crate::learning::resources::resource_reader::ResourceReader;
 use crate::learning::resources::resource_readings::ResourceReadings;
@@ -61,6 +64,7 @@ pub(super) struct Context {
 pub(super) struct Observed {
     pub(super) collector: Arc<Collector>,
     pub(super) pod_reports: Arc<PodReports>,
+    busy_pods: Arc<BusyPods>,
     observations: Arc<Observations>,
     resources: Arc<ResourceReadings>,
 }
@@ -111,6 +115,7 @@ impl Context {
         let stored_learning = self.watch(namespace, inputs.table, tasks);
         self.collect(end, tasks)?;
         tasks.spawn(self.multi_scaler(stored_learning).run(inputs.poked));
+        tasks.spawn(self.marker().run());
         Ok(())
     }
 
@@ -191,6 +196,7 @@ impl Context {
             collector: self.observed.collector.clone(),
             observations: self.observed.observations.clone(),
             pod_reports: self.observed.pod_reports.clone(),
+            busy_pods: self.observed.busy_pods.clone(),
             resources: self.observed.resources.clone(),
             pods: self.pods.clone(),
             client,
@@ -207,6 +213,19 @@ impl Context {
             readings: self.observed.resources.clone(),
             leadership: self.leadership.clone(),
             metrics: self.metrics.resources.clone(),
+        }
+    }
+
+    fn marker(&self) -> Marker {
+        let counters = self.metrics.deletion_costs.clone();
+        Marker {
+            pods: self.pods.clone(),
+            workloads: self.workloads.clone(),
+            decisions: self.decided.decisions.clone(),
+            busy_pods: self.observed.busy_pods.clone(),
+            clock: *self.observed.collector.clock(),
+            leadership: self.leadership.clone(),
+            writer: CostWriter { client: self.client.clone(), counters },
         }
     }
 

@@ -21,7 +21,7 @@
 
 mod sampled_pods;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +37,7 @@ use rand::seq::SliceRandom;
 use tokio::time::Instant;
 
 use self::sampled_pods::SampledPods;
+use crate::collection::busy_pods::BusyPods;
 use crate::collection::collector::Collector;
 use crate::collection::pod_reports::PodReports;
 use crate::collection::scrape_client::{ScrapeClient, ScrapeError};
@@ -63,6 +64,8 @@ pub struct StatsScraper {
     pub observations: Arc<Observations>,
     /// What activators report of the pods without a sidecar.
     pub pod_reports: Arc<PodReports>,
+    /// Receives the loads of the pods that were read.
+    pub busy_pods: Arc<BusyPods>,
     /// Source of the memory in these seconds.
     pub resources: Arc<ResourceReadings>,
     /// The pods to scrape.
@@ -104,6 +107,9 @@ struct CompletedRound {
     next: RoundResult,
     /// The pods that were read.
     seconds: Vec<PodSecond>,
+    /// The concurrent requests of each.
+    loads: Vec<(IpAddr, f64)>,
+    ready: usize,
 }
 
 /// The ready pods of one workload.
@@ -157,7 +163,10 @@ impl StatsScraper {
     ) -> Vec<PodSecond> {
         let Workload { key, selector, sidecar, .. } = workload;
         let reports = self.pod_reports.take(key, due.as_secs().saturating_sub(1));
-        let pods = self.pods.select(&key.namespace, selector, *sidecar).unwrap_or_default();
+        let mut pods = self.pods.select(&key.namespace, selector, *sidecar).unwrap_or_default();
+        pods.retain(|pod| pod.ready);
+        let load = |ip: IpAddr| (ip, reports.get(&ip).map_or(0.0, |stat| stat.average_concurrent_requests));
+        self.busy_pods.record(key, due, pods.len(), pods.iter().filter_map(|pod| pod.ip).map(load));
         let objective_micros = AppStat::objective_micros_of(objective);
         let second = |pod: &Arc<Pod>| {
             // Without a report the pod had no request.
@@ -168,7 +177,7 @@ impl StatsScraper {
             let second = PodSecond::new(stat, due.saturating_sub(pod.ready_since?));
             Some(PodSecond { memory: self.resources.take_memory(pod), ..second })
         };
-        pods.iter().filter(|pod| pod.ready).filter_map(second).collect()
+        pods.iter().filter_map(second).collect()
     }
 
     async fn scrape_and_record(&self, workload: &Workload, due: Duration, last: RoundResult) -> RoundResult {
@@ -186,7 +195,8 @@ impl StatsScraper {
         self.metrics.scrapes.count(scraped.is_ok());
         let key = &workload.key;
         match scraped {
-            Ok(CompletedRound { result, next, seconds }) => {
+            Ok(CompletedRound { result, next, seconds, loads, ready }) => {
+                self.busy_pods.record(key, due, ready, loads.into_iter());
                 self.collector.record_scrape(key, due, &result);
                 if workload.learning.is_some() {
                     self.observations.record(key, due, seconds);
@@ -230,7 +240,7 @@ impl StatsScraper {
     ) -> Result<CompletedRound, Shortfall> {
         if ready.is_empty() && uncounted.is_empty() {
             let (result, next) = (ScrapeResult::NoPods, RoundResult::default());
-            return Ok(CompletedRound { result, next, seconds: Vec::new() });
+            return Ok(CompletedRound { result, next, seconds: Vec::new(), loads: Vec::new(), ready: 0 });
         }
         let addresses: Vec<SocketAddr> =
             ready.iter().chain(&uncounted).filter_map(|pod| pod.stats_address()).collect();
@@ -260,7 +270,8 @@ impl StatsScraper {
         let idle = addressed && covered && sampled.is_idle();
         let next = RoundResult { failing: false, outliers: sampled.outliers(), idle_reads };
         let seconds = sampled.seconds(&ready, now, &self.resources);
-        Ok(CompletedRound { result: ScrapeResult::Complete { total, idle }, next, seconds })
+        let (loads, ready) = (sampled.loads(), addresses.len());
+        Ok(CompletedRound { result: ScrapeResult::Complete { total, idle }, next, seconds, loads, ready })
     }
 
     /// Scrapes each of these pods. One that does not respond in time is left out.

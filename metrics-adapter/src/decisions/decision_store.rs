@@ -11,7 +11,7 @@ use autoscaler::stats::reporters::MissingReports;
 use autoscaler::{Decision, DecisionEvent, Key};
 use axum::extract::ws::Utf8Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 
 /// Changes that a slow subscriber may lag behind.
 const BACKLOG: usize = 4096;
@@ -25,6 +25,7 @@ pub struct DecisionStore {
     decisions: Mutex<BTreeMap<Key, StoredDecision>>,
     missing: Mutex<MissingReports>,
     changes: broadcast::Sender<Utf8Bytes>,
+    scale_down: Notify,
 }
 
 #[derive(Debug)]
@@ -39,7 +40,8 @@ struct StoredDecision {
 impl Default for DecisionStore {
     fn default() -> Self {
         let changes = broadcast::Sender::new(BACKLOG);
-        Self { decisions: Mutex::default(), missing: Mutex::default(), changes }
+        let scale_down = Notify::new();
+        Self { decisions: Mutex::default(), missing: Mutex::default(), changes, scale_down }
     }
 }
 
@@ -57,6 +59,12 @@ impl DecisionStore {
     /// Stores a decision, and sends it if it differs from the one sent last or that one is old.
     pub fn publish(&self, decision: Decision) {
         let mut decisions = self.lock();
+        if decision.desired < decision.ready {
+            let last = decisions.get(&decision.key).map(|stored| stored.newest.desired);
+            if last.is_none_or(|last| decision.desired < last) {
+                self.scale_down.notify_one();
+            }
+        }
         match decisions.get_mut(&decision.key) {
             Some(stored) if !must_send(&stored.sent, &decision) => stored.newest = decision,
             _ => {
@@ -66,6 +74,11 @@ impl DecisionStore {
                 decisions.insert(key, StoredDecision { newest: decision, sent });
             }
         }
+    }
+
+    /// Waits until a decision falls below the ready pods of its workload.
+    pub async fn scale_down_ahead(&self) {
+        self.scale_down.notified().await;
     }
 
     /// Updates the idle time of the newest decision, where a lack of data allows no new decision.

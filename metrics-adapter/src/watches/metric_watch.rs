@@ -329,6 +329,7 @@ fn workload(
         target_milli: target.milli(),
         spec: DeciderSpec::new(settings, target),
         container_concurrency: (limit > 0).then_some(limit),
+        smallest_size: settings.scale.min,
         schedule: settings.schedule_in_force(),
         kept: kept_size(settings.scale.pause, autoscaler),
         learning: learning.filter(|_| spec.learns(settings)),

@@ -12,12 +12,14 @@ use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
 use crate::watches::app_containers::{AppContainer, app_containers};
+use crate::watches::deletion_cost::DeletionCost;
 use crate::watches::pod_template;
 
 /// The fields of a pod that are used here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     pub name: String,
+    pub uid: Box<str>,
     /// The pod IP; `None` until it is assigned.
     pub ip: Option<IpAddr>,
     /// The statistics port of its sidecar; the default one if it has no sidecar.
@@ -36,6 +38,7 @@ pub struct Pod {
     pub memory_kill: Option<Duration>,
     /// The containers of the app that have a limit.
     pub app_containers: Box<[AppContainer]>,
+    pub deletion_cost: DeletionCost,
     pub labels: BTreeMap<String, String>,
 }
 
@@ -52,6 +55,7 @@ impl Pod {
     pub(super) fn undecodable(metadata: &ObjectMeta) -> Self {
         Self {
             name: metadata.name.clone().unwrap_or_default(),
+            uid: uid(metadata),
             ip: None,
             stats_port: QUEUE_PROXY_STATS_PORT,
             ready: metadata.deletion_timestamp.is_none(),
@@ -61,6 +65,7 @@ impl Pod {
             template: None,
             memory_kill: None,
             app_containers: Box::default(),
+            deletion_cost: DeletionCost::of(metadata),
             labels: metadata.labels.clone().unwrap_or_default(),
         }
     }
@@ -75,6 +80,7 @@ impl From<&KubernetesPod> for Pod {
         let since = condition.and_then(|c| c.last_transition_time.as_ref());
         Self {
             name: pod.name_any(),
+            uid: uid(&pod.metadata),
             ip: status.and_then(|s| s.pod_ip.as_deref()?.parse().ok()),
             stats_port: pod.spec.as_ref().and_then(sidecar_ports).unwrap_or_default().stats,
             ready: phase == "Running" && condition.is_some() && pod.metadata.deletion_timestamp.is_none(),
@@ -84,7 +90,12 @@ impl From<&KubernetesPod> for Pod {
             template: pod.spec.as_ref().map(pod_template::template_hash),
             memory_kill: status.and_then(pod_template::last_memory_kill),
             app_containers: pod.spec.as_ref().map(|spec| app_containers(spec, status)).unwrap_or_default(),
+            deletion_cost: DeletionCost::of(&pod.metadata),
             labels: pod.metadata.labels.clone().unwrap_or_default(),
         }
     }
+}
+
+fn uid(metadata: &ObjectMeta) -> Box<str> {
+    metadata.uid.as_deref().unwrap_or_default().into()
 }

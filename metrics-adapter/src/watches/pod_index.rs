@@ -32,6 +32,10 @@ impl PodIndex {
         self.by_name.get(name).cloned()
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.by_name.values()
+    }
+
     /// The newest version of a pod; if it cannot be decoded, the last decoded version.
     pub(super) fn newest(&self, pod: &Decoded<KubernetesPod>) -> Arc<Pod> {
         match &pod.0 {

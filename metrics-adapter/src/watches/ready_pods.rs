@@ -27,6 +27,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource, ResourceExt};
 use parking_lot::RwLock;
 
+use crate::watches::deletion_cost::DeletionCost;
 use crate::watches::pod::Pod;
 use crate::watches::pod_index::PodIndex;
 
@@ -127,6 +128,16 @@ impl ReadyPods {
         let index = self.index.read();
         let ready = index.select(namespace, selector, sidecar)?.filter(|pod| pod.ready).count();
         Some(u32::try_from(ready).unwrap_or(u32::MAX))
+    }
+
+    /// All pods with a deletion cost of ours, with their namespaces.
+    pub fn with_our_deletion_cost(&self) -> Vec<(String, Arc<Pod>)> {
+        let index = self.index.read();
+        let lists = std::iter::once(&index.labelled).chain(index.unlabelled.values());
+        let namespaces = lists.flat_map(|list| &list.pods.0);
+        let pods = namespaces.flat_map(|(namespace, pods)| pods.iter().map(move |pod| (namespace, pod)));
+        let ours = pods.filter(|(_, pod)| pod.deletion_cost == DeletionCost::Ours);
+        ours.map(|(namespace, pod)| (namespace.clone(), pod.clone())).collect()
     }
 
     /// The template of the youngest selected pod that is ready.

@@ -47,6 +47,8 @@ pub struct Workload {
     pub spec: DeciderSpec,
     /// Concurrent requests that one pod accepts at most; `None` without a limit.
     pub container_concurrency: Option<u32>,
+    /// Smallest size above zero, without the schedule.
+    pub smallest_size: u32,
     /// Smallest size by time.
     pub schedule: Option<Schedule>,
     /// The size that it keeps while a pause is in force; `None` without a pause.
@@ -91,6 +93,7 @@ impl Workload {
             target_milli: 1000,
             spec: DeciderSpec::default(),
             container_concurrency: None,
+            smallest_size: 0,
             schedule: None,
             kept: None,
             learning: None,

@@ -33,6 +33,7 @@ import (
 const (
 	zeroScaler = "system:serviceaccount:rouse-system:zero-scaler"
 	activator  = "system:serviceaccount:rouse-system:activator"
+	adapter    = "system:serviceaccount:rouse-system:metrics-adapter"
 	collector  = "system:serviceaccount:kube-system:generic-garbage-collector"
 	namespaces = "system:serviceaccount:kube-system:namespace-controller"
 	endpoints  = "system:serviceaccount:kube-system:endpointslice-controller"
@@ -439,6 +440,34 @@ func TestZeroScalerCreatesPodsAsADryRunOnly(t *testing.T) {
 		request{user: zeroScaler, operation: admission.Create, after: pod},
 		request{user: zeroScaler, operation: admission.Update, before: pod, after: pod, dryRun: true},
 		request{user: zeroScaler, operation: admission.Delete, before: pod})
+}
+
+func TestMetricsAdapterWritesItsDeletionCostOfPodsOnly(t *testing.T) {
+	const cost = "controller.kubernetes.io/pod-deletion-cost"
+	pod := func(image string, labels, annotations object) object {
+		metadata := object{"name": "web-1", "labels": labels}
+		if annotations != nil {
+			metadata["annotations"] = annotations
+		}
+		return object{"metadata": metadata, "spec": object{"containers": []object{{"name": "app", "image": image}}}}
+	}
+	web := object{"app": "web"}
+	bare, marked := pod("a", web, nil), pod("a", web, object{cost: "1"})
+	annotated, both := pod("a", web, object{"note": "x"}), pod("a", web, object{"note": "x", cost: "1"})
+	update := func(before, after object) request {
+		return request{user: adapter, operation: admission.Update, before: before, after: after}
+	}
+	check(t, "metrics-adapter-pods", true,
+		update(bare, marked), update(marked, bare), update(annotated, both), update(both, annotated), update(bare, bare),
+		request{user: tenant, operation: admission.Update, before: bare, after: pod("b", web, object{cost: "7"})},
+		request{user: tenant, operation: admission.Delete, before: bare})
+	check(t, "metrics-adapter-pods", false,
+		update(bare, pod("b", web, object{cost: "1"})), update(bare, pod("a", object{}, object{cost: "1"})),
+		update(bare, pod("a", web, object{cost: "2"})), update(pod("a", web, object{cost: "7"}), marked),
+		update(pod("a", web, object{cost: "7"}), bare), update(bare, both), update(both, marked),
+		update(annotated, pod("a", web, object{"note": "y"})),
+		request{user: adapter, operation: admission.Create, after: bare},
+		request{user: adapter, operation: admission.Delete, before: bare})
 }
 
 func TestPodAutoscalerNeedsItsAuthorsRightToScaleTheTarget(t *testing.T) {

@@ -164,8 +164,10 @@ impl Store {
         Ok(self.write(id, object))
     }
 
-    /// Server-side apply, forced: creates a missing object, and removes fields that this manager
-    /// applied before and does not apply now. Lists are replaced as a whole.
+    /// Server-side apply: creates a missing object, and removes fields that this manager applied
+    /// before and does not apply now. Lists are replaced as a whole. It is forced, but for
+    /// annotations: one with another value, of another manager, is a conflict, and the managed
+    /// fields have a manager while it applies one.
     pub(crate) fn apply(&mut self, path: &Path, patch: Value, manager: &str) -> Result<Value, ApiError> {
         let id = id(path)?;
         if path.subresource == Some(Subresource::Scale) {
@@ -178,10 +180,21 @@ impl Store {
         let mut object = match self.objects.get(&id) {
             Some(object) => object.as_ref().clone(),
             None if status => return Err(ApiError::NotFound),
+            None if patch["metadata"]["uid"].is_string() => return Err(ApiError::Conflict),
             None => json!({}),
         };
         let patch = owned_part(patch, status);
-        if let Some(before) = self.applied.insert((id.clone(), manager.to_owned(), status), patch.clone()) {
+        let of_manager = (id.clone(), manager.to_owned(), status);
+        let before = self.applied.get(&of_manager).unwrap_or(&Value::Null);
+        if conflicts(&object, &patch, before) {
+            return Err(ApiError::Conflict);
+        }
+        let annotates = [before, &patch]
+            .map(|applied| applied["metadata"]["annotations"].as_object().is_some_and(|it| !it.is_empty()));
+        if annotates != [false, false] {
+            set_manager(&mut object["metadata"]["managedFields"], manager, annotates[1]);
+        }
+        if let Some(before) = self.applied.insert(of_manager, patch.clone()) {
             prune(&mut object, &before, &patch);
         }
         merge(&mut object, &patch);
@@ -282,6 +295,27 @@ fn scale(object: &mut Value, scale: &Value, manager: &str, operation: &str) {
         }]),
     };
     object["spec"]["replicas"] = replicas;
+}
+
+/// Adds or removes a manager.
+fn set_manager(managed_fields: &mut Value, manager: &str, applies: bool) {
+    let others = managed_fields.as_array().into_iter().flatten();
+    let mut managers: Vec<_> = others.filter(|fields| fields["manager"] != manager).cloned().collect();
+    if applies {
+        managers.push(json!({"manager": manager, "operation": "Apply"}));
+    }
+    *managed_fields = managers.into();
+}
+
+/// Whether an applied annotation has another value in the object, which was not applied `before`.
+fn conflicts(object: &Value, patch: &Value, before: &Value) -> bool {
+    let annotations = |of: &Value| of["metadata"]["annotations"].clone();
+    let (now, before) = (annotations(object), annotations(before));
+    let applied = patch["metadata"]["annotations"].as_object().into_iter().flatten();
+    let differs = |name: &String, value: &Value| {
+        !now[name].is_null() && now[name] != *value && now[name] != before[name]
+    };
+    applied.into_iter().any(|(name, value)| differs(name, value))
 }
 
 /// The object as its subresource `scale`.

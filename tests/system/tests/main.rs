@@ -30,6 +30,7 @@ mod hpa {
     mod adapter_handover;
     mod adapter_leader;
     mod adapter_outage;
+    mod deletion_costs;
     mod load;
     mod vectors;
 }

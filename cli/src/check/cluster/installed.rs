@@ -13,7 +13,8 @@ use crate::check::fetched::Fetched;
 use crate::check::finding::Finding;
 
 /// Rights that may be left out: of activators to wake, and of the zero-scaler to check a wake.
-const OPTIONAL: [&str; 2] = ["rouse-activator-fallback-waker", "rouse-zero-scaler-dry-run"];
+const OPTIONAL: [&str; 3] =
+    ["rouse-activator-fallback-waker", "rouse-metrics-adapter-deletion-cost", "rouse-zero-scaler-dry-run"];
 
 pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {
     if !cluster.is_of_this_version() {

@@ -1,7 +1,7 @@
 //! SampledPods: the stats that the pods of one round reported.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,6 +75,12 @@ impl SampledPods {
             Some(PodSecond { memory: resources.take_memory(pod), ..second })
         };
         ready.iter().filter_map(second).collect()
+    }
+
+    /// The concurrent requests of each pod.
+    pub(super) fn loads(&self) -> Vec<(IpAddr, f64)> {
+        let loads = self.stats.iter().map(|stat| stat.average_concurrent_requests);
+        self.pods.iter().map(SocketAddr::ip).zip(loads).collect()
     }
 
     pub(super) fn outliers(&self) -> Vec<SocketAddr> {

@@ -109,6 +109,7 @@ impl MetricsAdapter {
             collector: collector.clone(),
             observations: observations.clone(),
             pod_reports: Arc::new(PodReports::default()),
+            busy_pods: Arc::default(),
             resources: resources.clone(),
             pods: pods.clone(),
             client: ScrapeClient::new(None),
