@@ -38,6 +38,7 @@ use crate::metrics::traces::TraceMetrics;
 use crate::metrics::{self, Metrics};
 use crate::pods::forwarder::Forwarder;
 use crate::queue::context::ThrottlerContext;
+use crate::queue::workload_throttler::WorkloadThrottler;
 use crate::reports::carried_publication::CarriedPublication;
 use crate::reports::concurrency_reporter::ConcurrencyReporter;
 use crate::reports::stat_reporter::{Addresses, StatReporter};
@@ -47,6 +48,7 @@ use crate::requests::context::RequestContext;
 use crate::requests::listeners::Listeners;
 use crate::requests::tcp_probes::TcpProbes;
 use crate::requests::wake_bound::WakeBound;
+use crate::requests::wake_endpoint::WakeEndpoint;
 use crate::slots::slot_exchange::{self, SlotExchangeConfig};
 use crate::throttler::Throttler;
 use crate::traces::collector::{self, CollectorError};
@@ -54,6 +56,7 @@ use crate::traces::rate_limited_sampler::rate_limited;
 use crate::traces::settings::TraceSettings;
 use crate::traces::span_export::SpanExport;
 use crate::traces::tracer::Tracer;
+use crate::workloads::directory::WorkloadDirectory;
 use crate::workloads::{ClusterChange, Namespaces, file, kubernetes};
 
 /// Changes that may wait to be applied; the watches wait beyond that.
@@ -87,6 +90,8 @@ pub struct App {
     throttlers: Arc<ThrottlerContext>,
     requests: Arc<RequestContext>,
     workers: Workers<Forwarder>,
+    workloads: WorkloadDirectory<WorkloadThrottler>,
+    wake_listener: Option<TcpListener>,
     outlet: StatReporter,
     /// `None` without a collector.
     span_export: Option<SpanExport>,
@@ -102,7 +107,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     component_base::metrics::register_build_info(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
     let traces = TraceSettings::read(|name| std::env::var(name).ok(), &args.pod_name)?;
     let (name, limits) = (args.pod_name.clone(), args.limits());
-    let app = App::new(name, limits, &args.health_check_agents, traces.clone(), &registry)?
+    let mut app = App::new(name, limits, &args.health_check_agents, traces.clone(), &registry)?
         .with_token(ProjectedToken::at(&args.token_file));
     let readiness = Readiness::default();
     let admin = component_base::listener::bind_port(args.admin_port);
@@ -119,6 +124,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Some(path) => follow_file(path, &readiness)?,
         None => {
             component_base::kubernetes::ensure_own_namespace(&args.system_namespace)?;
+            app = app.with_wake_endpoint(wake_listener(args.wake_port)?);
             let client = component_base::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
             watch_cluster(client, &args, &readiness, &app.throttlers.metrics.decode_errors).await?
         }
@@ -126,6 +132,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tracing::info!(?args, ?traces, "activator started");
     app.run(sources, &readiness, stop).await;
     Ok(())
+}
+
+fn wake_listener(port: u16) -> anyhow::Result<TcpListener> {
+    component_base::listener::bind_port(port).with_context(|| format!("wake port {port}"))
 }
 
 fn follow_file(path: &std::path::Path, readiness: &Readiness) -> anyhow::Result<Sources> {
@@ -256,13 +266,30 @@ impl App {
             workers: worker_count(),
         });
         let workers = Workers::start((0..worker_count()).map(Forwarder::for_worker)).context("threads")?;
-        Ok(Self { limits, throttlers, requests, workers, outlet, span_export })
+        let workloads = WorkloadDirectory::default();
+        Ok(Self {
+            limits,
+            throttlers,
+            requests,
+            workers,
+            workloads,
+            wake_listener: None,
+            outlet,
+            span_export,
+        })
     }
 
     /// Authenticates to the receivers of reports with this token.
     #[must_use]
     pub fn with_token(mut self, token: ProjectedToken) -> Self {
         self.outlet = self.outlet.with_token(token);
+        self
+    }
+
+    /// Answers front doors on this listener.
+    #[must_use]
+    pub fn with_wake_endpoint(mut self, listener: TcpListener) -> Self {
+        self.wake_listener = Some(listener);
         self
     }
 
@@ -284,7 +311,12 @@ impl App {
         };
         let listeners = Listeners::new(options, self.workers.clone(), close.clone(), connections.clone());
         let (context, requests) = (self.throttlers.clone(), self.requests.clone());
-        let throttler = Throttler::new(context, requests, listeners, sources.namespaces);
+        let throttler =
+            Throttler::new(context, requests, listeners, sources.namespaces, self.workloads.clone());
+        if let Some(listener) = self.wake_listener.take() {
+            let endpoint = WakeEndpoint::new(self.requests.clone(), self.workloads.clone());
+            connections.spawn(endpoint.serve(listener, self.limits, close.clone()));
+        }
         let metrics = &self.throttlers.metrics;
         let (peers, exchange) = slot_exchange::exchange(sources.slot_exchange, metrics.slot_exchange.clone());
         let (queries, stranded) = mpsc::channel(1);

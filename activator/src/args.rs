@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use autoscaler::contract::{ADMIN_PORT, SLOTS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
+use autoscaler::contract::{ADMIN_PORT, SLOTS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE, WAKE_PORT};
 use autoscaler::routing::proximity::Location;
 use autoscaler::settings::{DEFAULT_WAKE_TIMEOUT, parse_duration};
 use clap::Parser;
@@ -103,6 +103,10 @@ pub struct Args {
     /// Port on which other activators connect to exchange slots.
     #[arg(long, hide = true, default_value_t = SLOTS_PORT)]
     pub slots_port: u16,
+
+    /// Port on which front doors wait until a workload has a pod.
+    #[arg(long, hide = true, default_value_t = WAKE_PORT)]
+    pub wake_port: u16,
 
     #[command(flatten)]
     pub telemetry: component_base::telemetry::LogArgs,

@@ -9,7 +9,7 @@
 //! activator until they are collected and every kube-proxy has seen that, and clients would find a
 //! closed port. Its ports stay its own for that time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ use crate::requests::tcp_handler::TcpHandler;
 use crate::slots::slot_exchange::SlotExchangeEvents;
 use crate::slots::slot_link::ReceivedMessages;
 use crate::slots::slot_peers::SlotPeers;
+use crate::workloads::directory::WorkloadDirectory;
 use crate::workloads::{ClusterChange, Namespaces, Workload, WorkloadIndex, WorkloadUpdate};
 
 /// How long a deleted workload is still served. Garbage collection and kube-proxies take a second
@@ -44,7 +45,7 @@ pub struct Throttler {
     index: WorkloadIndex,
     /// The namespaces of which unlabelled pods are needed.
     namespaces: watch::Sender<Namespaces>,
-    workloads: HashMap<Key, Arc<WorkloadThrottler>>,
+    workloads: WorkloadDirectory<WorkloadThrottler>,
     /// Deleted workloads and until when they are served, in the order of their deletion.
     deleted: VecDeque<(Instant, Key)>,
     listeners: Listeners,
@@ -61,13 +62,14 @@ impl Throttler {
         requests: Arc<RequestContext>,
         listeners: Listeners,
         namespaces: watch::Sender<Namespaces>,
+        workloads: WorkloadDirectory<WorkloadThrottler>,
     ) -> Self {
         Self {
             context,
             requests,
             index: WorkloadIndex::default(),
             namespaces,
-            workloads: HashMap::new(),
+            workloads,
             deleted: VecDeque::new(),
             listeners,
             peers: Arc::default(),
@@ -89,7 +91,7 @@ impl Throttler {
                 biased;
                 () = hold_end.cancelled(), if holds => {
                     holds = false;
-                    self.workloads.values().for_each(|it| it.close(Rejection::ActivatorStopping));
+                    self.workloads.all().iter().for_each(|it| it.close(Rejection::ActivatorStopping));
                 }
                 Ok(()) = exchange.peers.changed() => {
                     self.set_peers(exchange.peers.borrow_and_update().clone());
@@ -98,7 +100,8 @@ impl Throttler {
                 Some(change) = changes.recv() => self.apply_change(change),
                 Some(key) = next_removal(&self.deleted) => self.finish_removal(key),
                 Some(query) = queries.recv() => {
-                    let stranded = self.workloads.values().filter_map(|workload| workload.stranded());
+                    let workloads = self.workloads.all();
+                    let stranded = workloads.iter().filter_map(|workload| workload.stranded());
                     // An error means that the query was cancelled.
                     let _ = query.send(stranded.collect());
                 }
@@ -108,7 +111,7 @@ impl Throttler {
     }
 
     fn set_peers(&mut self, peers: Arc<SlotPeers>) {
-        for workload in self.workloads.values() {
+        for workload in self.workloads.all() {
             workload.set_peers(peers.clone());
         }
         self.peers = peers;

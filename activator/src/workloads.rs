@@ -11,6 +11,7 @@
 //! successor has its name and starts after its end.
 
 pub mod containers;
+pub mod directory;
 pub mod file;
 mod index;
 pub mod kubernetes;

@@ -145,6 +145,8 @@ pub const METRICS_ADAPTER_ACCOUNT: &str = "metrics-adapter";
 pub const SLOTS_PORT: u16 = 8081;
 /// Name of [`SLOTS_PORT`] in the Service of the activators.
 pub const SLOTS_PORT_NAME: &str = "slots";
+/// Port on which activators answer front doors once a workload has a pod.
+pub const WAKE_PORT: u16 = 8082;
 /// Path of the slot lending websocket.
 pub const SLOTS_PATH: &str = "/slots";
 /// Header with the connecting activator's own address, as listed in EndpointSlices.

@@ -14,6 +14,7 @@ pub mod waiting_page;
 use std::sync::Arc;
 
 use http::{Request, Response};
+use proxy::health_checks::{HealthChecks, is_scrape};
 
 use crate::workloads::no_wake::NoWake;
 use local_body::LocalBody;
@@ -32,6 +33,21 @@ pub enum UncountedRequest {
 // === impl UncountedRequest ===
 
 impl UncountedRequest {
+    /// Why the request is not load; `None` if it is.
+    pub fn of<B>(
+        request: &Request<B>,
+        health_checks: &HealthChecks,
+        no_wake: Option<&Arc<NoWake>>,
+    ) -> Option<Self> {
+        if health_checks.matches(request.headers()) {
+            return Some(Self::HealthCheck);
+        }
+        if is_scrape(request.headers()) {
+            return Some(Self::Scrape);
+        }
+        no_wake.filter(|no_wake| no_wake.matches(request)).cloned().map(Self::NoWake)
+    }
+
     /// The response while there is no pod.
     pub fn respond<B>(&self, request: &Request<B>) -> Response<LocalBody> {
         match self {

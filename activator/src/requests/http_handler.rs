@@ -12,6 +12,7 @@
 //! that it holds.
 
 mod browser;
+mod fair_scheduler;
 mod uncounted;
 
 use std::net::SocketAddr;
@@ -36,6 +37,7 @@ use proxy::server;
 use proxy::timeouts::request_timer::RequestTimer;
 use tokio::time::Instant;
 
+use self::fair_scheduler::FairScheduler;
 use crate::pods::forwarder::{ForwardError, Forwarder};
 use crate::pods::pod_tracker::PodTracker;
 use crate::queue::rejection::Rejection;
@@ -45,7 +47,6 @@ use crate::reports::cold_start::{ColdStartTrace, SERVER_TIMING};
 use crate::requests::activator_probe;
 use crate::requests::context::RequestContext;
 use crate::requests::error_response::{self, RequestError};
-use crate::requests::fair_scheduler::FairScheduler;
 use crate::requests::http_connection::HttpConnection;
 use crate::requests::pending_request::{HandlerBody, PendingRequest, held_body};
 use crate::requests::upgrade::Upgrade;

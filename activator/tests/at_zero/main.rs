@@ -7,3 +7,4 @@ mod fallback_waker;
 #[path = "../support/mod.rs"]
 mod support;
 mod waiting_page;
+mod wake_endpoint;

@@ -62,6 +62,7 @@ pub const LIMITS: Limits = Limits {
 /// A running activator with one workload, `shop/web`.
 pub struct Harness {
     pub port: u16,
+    pub wake_port: u16,
     pub pod_port: u16,
     pub registry: Registry,
     pub readiness: Readiness,
@@ -120,7 +121,10 @@ impl Harness {
         let (zero, zero_scalers) = watch::channel(BTreeSet::new());
         let agents = ["LoadBalancer/".to_owned()];
         let (registry, readiness, stop) = (Registry::new(), Readiness::default(), CancellationToken::new());
+        let wake = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let wake_port = wake.local_addr().unwrap().port();
         let app = App::new("activator-1".into(), limits, &agents, traces, &registry).unwrap();
+        let app = app.with_wake_endpoint(wake);
         let tcp_probes = app.tcp_probes();
         let (ready, stopped) = (readiness.clone(), stop.clone());
         let sources = Sources {
@@ -142,6 +146,7 @@ impl Harness {
         adapt(&mut workload);
         let harness = Self {
             port,
+            wake_port,
             pod_port,
             registry,
             readiness,
@@ -276,6 +281,12 @@ impl Harness {
     /// A GET that runs in the background.
     pub fn get(&self, path: &str) -> tokio::task::JoinHandle<ReceivedResponse> {
         self.send(Request::get(self.url(path)).body(Full::default()).unwrap())
+    }
+
+    /// A call of a front door, with this path of the wake endpoint and this header.
+    pub fn door_call(&self, path: &str, header: (&str, &str)) -> tokio::task::JoinHandle<ReceivedResponse> {
+        let uri = format!("http://127.0.0.1:{}{path}", self.wake_port);
+        self.send(Request::get(uri).header(header.0, header.1).body(Full::default()).unwrap())
     }
 
     pub fn send(&self, request: Request<Full<Bytes>>) -> tokio::task::JoinHandle<ReceivedResponse> {

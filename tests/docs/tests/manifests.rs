@@ -102,3 +102,42 @@ fn every_deployment_has_a_priority_a_disruption_budget_and_requests() {
         }
     }
 }
+
+/// All objects within a value, itself included.
+fn nested(value: &Value) -> Vec<&Value> {
+    let children: Vec<&Value> = match value {
+        Value::Mapping(fields) => fields.values().collect(),
+        Value::Sequence(items) => items.iter().collect(),
+        _ => Vec::new(),
+    };
+    std::iter::once(value).chain(children.into_iter().flat_map(nested)).collect()
+}
+
+/// Kinds of other projects, which no cluster of the tests has.
+#[test]
+fn front_doors_call_the_wake_endpoint_as_its_service_is() {
+    let services = of_kind("Service");
+    let service = &services["activator-wake"];
+    let (namespace, port) = (&service["metadata"]["namespace"], &service["spec"]["ports"][0]["port"]);
+    let pages = docs::page::pages(&root()).unwrap();
+    let page = pages.iter().find(|page| page.path.ends_with("front-doors/wake-endpoint.md")).unwrap();
+    let blocks: Vec<_> = page.blocks().into_iter().filter(|block| block.has("foreign")).collect();
+    let mut calls = 0;
+    for document in blocks.iter().flat_map(|block| serde_yaml_ng::Deserializer::from_str(&block.text)) {
+        for value in nested(&Value::deserialize(document).unwrap()) {
+            if value["name"] == service["metadata"]["name"] && !value["port"].is_null() {
+                assert_eq!((&value["namespace"], &value["port"]), (namespace, port));
+                calls += 1;
+            }
+            if value.as_str().is_some_and(|text| text.starts_with("http://")) {
+                let url = "http://activator-wake.rouse-system.svc.cluster.local/shop/web";
+                assert_eq!(
+                    (value.as_str(), namespace.as_str(), port.as_u64()),
+                    (Some(url), Some("rouse-system"), Some(80))
+                );
+                calls += 1;
+            }
+        }
+    }
+    assert_eq!(calls, 3, "Envoy Gateway, Traefik and ingress-nginx");
+}

@@ -46,6 +46,8 @@ pub(crate) struct Query {
     pub(crate) other_labels: Vec<(String, String)>,
     /// The writer's name in `managedFields`.
     pub(crate) field_manager: String,
+    /// Whether server-side apply takes annotations of other managers.
+    pub(crate) force: bool,
 }
 
 // === impl Path ===
@@ -128,6 +130,7 @@ impl Query {
                 }
                 "limit" => parsed.limit = value.parse().unwrap_or_default(),
                 "continue" => parsed.skip = value.parse().unwrap_or_default(),
+                "force" => parsed.force = value == "true",
                 "fieldManager" => parsed.field_manager = value,
                 _ => {}
             }

@@ -131,7 +131,7 @@ impl FakeApi {
             (&Method::PATCH, _) if query.dry_run => self.lock().store.merged(&path, &object).map(ok),
             (&Method::PATCH, _) => self
                 .change(|store| match kind {
-                    PatchKind::Apply => store.apply(&path, object, &query.field_manager),
+                    PatchKind::Apply => store.apply(&path, object, query),
                     PatchKind::Json => store.patch(&path, object),
                     PatchKind::Merge => store.merge(&path, &object, &query.field_manager),
                 })

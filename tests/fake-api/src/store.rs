@@ -165,11 +165,11 @@ impl Store {
     }
 
     /// Server-side apply: creates a missing object, and removes fields that this manager applied
-    /// before and does not apply now. Lists are replaced as a whole. It is forced, but for
-    /// annotations: one with another value, of another manager, is a conflict, and the managed
-    /// fields have a manager while it applies one.
-    pub(crate) fn apply(&mut self, path: &Path, patch: Value, manager: &str) -> Result<Value, ApiError> {
-        let id = id(path)?;
+    /// before and does not apply now. Lists are replaced as a whole. Without `force`, an annotation
+    /// with another value, of another manager, is a conflict, and the managed fields have the
+    /// manager while it applies one.
+    pub(crate) fn apply(&mut self, path: &Path, patch: Value, query: &Query) -> Result<Value, ApiError> {
+        let (id, manager) = (id(path)?, query.field_manager.as_str());
         if path.subresource == Some(Subresource::Scale) {
             self.check_version(path, &patch)?;
             let mut object = self.objects.get(&id).ok_or(ApiError::NotFound)?.as_ref().clone();
@@ -185,14 +185,9 @@ impl Store {
         };
         let patch = owned_part(patch, status);
         let of_manager = (id.clone(), manager.to_owned(), status);
-        let before = self.applied.get(&of_manager).unwrap_or(&Value::Null);
-        if conflicts(&object, &patch, before) {
-            return Err(ApiError::Conflict);
-        }
-        let annotates = [before, &patch]
-            .map(|applied| applied["metadata"]["annotations"].as_object().is_some_and(|it| !it.is_empty()));
-        if annotates != [false, false] {
-            set_manager(&mut object["metadata"]["managedFields"], manager, annotates[1]);
+        if !query.force {
+            let before = self.applied.get(&of_manager).unwrap_or(&Value::Null);
+            claim_annotations(&mut object, before, &patch, manager)?;
         }
         if let Some(before) = self.applied.insert(of_manager, patch.clone()) {
             prune(&mut object, &before, &patch);
@@ -297,25 +292,33 @@ fn scale(object: &mut Value, scale: &Value, manager: &str, operation: &str) {
     object["spec"]["replicas"] = replicas;
 }
 
-/// Adds or removes a manager.
-fn set_manager(managed_fields: &mut Value, manager: &str, applies: bool) {
+/// Checks that the applied annotations are not another manager's, and lists this one while it
+/// applies any.
+fn claim_annotations(
+    object: &mut Value,
+    before: &Value,
+    patch: &Value,
+    manager: &str,
+) -> Result<(), ApiError> {
+    let of = |value: &Value| value["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+    let (now, before, applied) = (of(object), of(before), of(patch));
+    let is_taken = |(name, value): (&String, &Value)| {
+        now.get(name).is_some_and(|now| now != value && Some(now) != before.get(name))
+    };
+    if applied.iter().any(is_taken) {
+        return Err(ApiError::Conflict);
+    }
+    if applied.is_empty() && before.is_empty() {
+        return Ok(());
+    }
+    let managed_fields = &mut object["metadata"]["managedFields"];
     let others = managed_fields.as_array().into_iter().flatten();
     let mut managers: Vec<_> = others.filter(|fields| fields["manager"] != manager).cloned().collect();
-    if applies {
+    if !applied.is_empty() {
         managers.push(json!({"manager": manager, "operation": "Apply"}));
     }
     *managed_fields = managers.into();
-}
-
-/// Whether an applied annotation has another value in the object, which was not applied `before`.
-fn conflicts(object: &Value, patch: &Value, before: &Value) -> bool {
-    let annotations = |of: &Value| of["metadata"]["annotations"].clone();
-    let (now, before) = (annotations(object), annotations(before));
-    let applied = patch["metadata"]["annotations"].as_object().into_iter().flatten();
-    let differs = |name: &String, value: &Value| {
-        !now[name].is_null() && now[name] != *value && now[name] != before[name]
-    };
-    applied.into_iter().any(|(name, value)| differs(name, value))
+    Ok(())
 }
 
 /// The object as its subresource `scale`.

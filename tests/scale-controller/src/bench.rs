@@ -69,6 +69,7 @@ async fn start_activator(program: &Path, kubeconfig: &Path, token: &Path, logs: 
     let arguments = [
         format!("--admin-port={}", ACTIVATOR.0),
         format!("--slots-port={ACTIVATOR_SLOTS}"),
+        "--wake-port=0".to_owned(),
         format!("--pod-name={}", pod(&activator_name(1))),
         format!("--token-file={}", token.display()),
     ];

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use http::{Request, Response};
 use http_body_util::Either;
 use proxy::gateway;
-use proxy::health_checks::is_scrape;
 use proxy::incoming_body::IncomingBody;
 use proxy::listener::ConnectionAddresses;
 use tokio::time::Instant;
@@ -31,15 +30,8 @@ impl HttpHandler {
     }
 
     fn uncounted<B>(&self, request: &Request<B>) -> Option<UncountedRequest> {
-        if self.context.health_checks.matches(request.headers()) {
-            return Some(UncountedRequest::HealthCheck);
-        }
-        if is_scrape(request.headers()) {
-            return Some(UncountedRequest::Scrape);
-        }
         let settings = self.workload.settings();
-        let no_wake = settings.no_wake.as_ref().filter(|no_wake| no_wake.matches(request));
-        no_wake.cloned().map(UncountedRequest::NoWake)
+        UncountedRequest::of(request, &self.context.health_checks, settings.no_wake.as_ref())
     }
 
     /// Neither counts nor holds the request. If there is a pod, the request is forwarded without a

@@ -4,7 +4,7 @@ use std::fmt;
 
 use autoscaler::contract::{
     ADMIN_PORT, API_PORT, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_PORT, QUEUE_PROXY_STATS_PORT, SLOTS_PORT,
-    STATS_PORT,
+    STATS_PORT, WAKE_PORT,
 };
 use hostile::Attack;
 
@@ -47,6 +47,7 @@ const ZERO_SCALER: Part = Part::Component("zero-scaler");
 
 const LEASED: Port = Port { part: ACTIVATOR, number: PortNumber::Leased };
 const SLOTS: Port = port(ACTIVATOR, SLOTS_PORT);
+const WAKE: Port = port(ACTIVATOR, WAKE_PORT);
 const ACTIVATOR_ADMIN: Port = port(ACTIVATOR, ADMIN_PORT);
 const API: Port = port(ADAPTER, API_PORT);
 const ADAPTER_STATS: Port = port(ADAPTER, STATS_PORT);
@@ -61,6 +62,7 @@ const POD_STATS: Port = port(Part::QueueProxy, QUEUE_PROXY_STATS_PORT);
 const ALL: &[Port] = &[
     LEASED,
     SLOTS,
+    WAKE,
     ACTIVATOR_ADMIN,
     API,
     ADAPTER_STATS,

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use autoscaler::contract::{
     ADMIN_PORT, API_PORT, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_PORT, QUEUE_PROXY_STATS_PORT, SLOTS_PORT,
-    STATS_PORT,
+    STATS_PORT, WAKE_PORT,
 };
 
 use super::connection::{ACTIVATOR, Connection, METRICS_ADAPTER, Party, ZERO_SCALER, tcp, to_zero, udp};
@@ -32,6 +32,11 @@ pub(super) const TABLE: &[Row] = &[
         rule: "activator ingress TCP 9090",
         effect: "no TCP workload goes to zero (NotVerified), and Prometheus has no metrics",
         connections: &[tcp(ZERO_SCALER, ACTIVATOR, ADMIN_PORT), tcp(Prometheus, ACTIVATOR, ADMIN_PORT)],
+    },
+    Row {
+        rule: "activator ingress TCP 8082",
+        effect: "front doors that wait at the wake endpoint get no answer",
+        connections: &[tcp(Prometheus, ACTIVATOR, WAKE_PORT)],
     },
     Row {
         rule: "activator ingress TCP 8081",

@@ -30,7 +30,7 @@ const PERMITS: usize = 16;
 
 /// The scheduler of one workload on one worker.
 #[derive(Debug)]
-pub struct FairScheduler {
+pub(super) struct FairScheduler {
     /// Permits left in this pass.
     permits: Arc<Semaphore>,
     /// Whether the task that ends the passes is running.
@@ -48,7 +48,7 @@ impl Default for FairScheduler {
 impl FairScheduler {
     /// Runs `work`; each poll of it needs a permit of the current pass. Dropping the future frees
     /// its place.
-    pub async fn run<F: Future + Unpin>(self: &Arc<Self>, mut work: F) -> F::Output {
+    pub(super) async fn run<F: Future + Unpin>(self: &Arc<Self>, mut work: F) -> F::Output {
         let mut permit = PollSemaphore::new(self.permits.clone());
         poll_fn(|cx| {
             // The semaphore is never closed.
