@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use autoscaler::contract::{SLOTS_PORT_NAME, STATS_AUDIENCE, STATS_PORT_NAME};
+use autoscaler::contract::{ACTIVATOR_ACCOUNT, SLOTS_PORT_NAME, STATS_AUDIENCE, STATS_PORT_NAME};
 use component_base::auth::KubernetesReviewer;
 use component_base::auth::ProjectedToken;
 use component_base::auth::TokenGuard;
@@ -123,7 +123,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let sources = match &args.workloads {
         Some(path) => follow_file(path, &readiness)?,
         None => {
-            component_base::kubernetes::ensure_own_namespace(&args.system_namespace)?;
+            component_base::kubernetes::ensure_own_account(&args.system_namespace, ACTIVATOR_ACCOUNT)?;
             app = app.with_wake_endpoint(wake_listener(args.wake_port)?);
             let client = component_base::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
             watch_cluster(client, &args, &readiness, &app.throttlers.metrics.decode_errors).await?

@@ -42,6 +42,28 @@ func kustomizeFolder(t *testing.T, resources string, components []string, lines 
 	return parse(t, string(output))
 }
 
+// A kustomization that renames objects changes the account of each pod. By it the processes find that their policies name others,
+// and do not start.
+func TestKustomizationThatRenamesChangesAccounts(t *testing.T) {
+	for _, line := range []string{"namespace: platform", "namePrefix: team-", "nameSuffix: -b"} {
+		found := 0
+		for id, object := range kustomize(t, nil, line) {
+			if !strings.HasPrefix(id, "Deployment ") {
+				continue
+			}
+			found++
+			namespace, name := field(object, "metadata", "namespace"), field(object, "spec", "template", "spec", "serviceAccountName")
+			part := field(object, "metadata", "labels", "app.kubernetes.io/name")
+			if namespace == "rouse-system" && name == part {
+				t.Errorf("%s: %s has the account %s/%s", line, id, namespace, name)
+			}
+		}
+		if found != 3 {
+			t.Errorf("%s: %d Deployments", line, found)
+		}
+	}
+}
+
 // relative is the only form in which a kustomization accepts another folder.
 func relative(t *testing.T, from, to string) string {
 	t.Helper()

@@ -9,7 +9,7 @@ pub mod lease;
 mod lease_annotations;
 mod namespace_watches;
 mod object_watch;
-mod own_namespace;
+mod own_account;
 mod peers;
 mod scale;
 mod unix_time;
@@ -23,7 +23,7 @@ pub use decoded::{Decoded, UndecodableObject};
 pub use lease_annotations::watch_lease_annotation;
 pub use namespace_watches::{NamespaceEvent, NamespaceWatches};
 pub use object_watch::{DecodeErrorLog, DecodeErrors, logged, watch_object, watch_objects};
-pub use own_namespace::{OwnNamespaceError, ensure_own_namespace};
+pub use own_account::{OwnAccountError, ensure_own_account};
 pub use peers::{watch_members, watch_peers};
 pub use scale::{
     ObjectScale, ObservedReplicas, ScaleFromZeroResult, ScaleSubresource, is_conflict, scale_from_zero,

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use autoscaler::contract::METRICS_ADAPTER_ACCOUNT;
 use component_base::kubernetes::lease::{Leadership, Lease};
 use component_base::readiness::Readiness;
 use component_base::{admin, kubernetes, listener, shutdown};
@@ -55,7 +56,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     // Held until all watches are registered, so that the process is not ready without them.
     let starting = readiness.latch("the Kubernetes client");
     let admin = tokio::spawn(admin::serve(admin, registry.clone(), readiness.clone(), end.clone()));
-    kubernetes::ensure_own_namespace(&args.system_namespace)?;
+    kubernetes::ensure_own_account(&args.system_namespace, METRICS_ADAPTER_ACCOUNT)?;
     let client = kubernetes::client(COMPONENT, VERSION).await?;
     let mut tasks = JoinSet::new();
     let leadership = elect(&args, &client, &registry, &signal, &mut tasks)?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use autoscaler::api::WorkloadPhase;
-use autoscaler::contract::{STATS_AUDIENCE, STATS_PORT_NAME};
+use autoscaler::contract::{STATS_AUDIENCE, STATS_PORT_NAME, ZERO_SCALER_ACCOUNT};
 use autoscaler::settings::AutoscalerConfig;
 use autoscaler::stats::reporters::LOST_AFTER;
 use component_base::auth::{KubernetesReviewer, ProjectedToken, TokenGuard};
@@ -79,7 +79,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let readiness = Readiness::default();
     let stats = bind(args.stats_port)?;
     let admin = bind(args.admin_port)?;
-    component_base::kubernetes::ensure_own_namespace(&args.system_namespace)?;
+    component_base::kubernetes::ensure_own_account(&args.system_namespace, ZERO_SCALER_ACCOUNT)?;
     let client = component_base::kubernetes::client(crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
 
     let mut tasks = JoinSet::new();
