@@ -26,6 +26,9 @@ H2SPEC := $(ROUSE_CACHE)/bin/h2spec
 DATABASES := /usr/bin/redis-server /usr/bin/pg_ctlcluster
 INTEROP := $(ROUSE_CACHE)/interop
 HELM := $(ROUSE_CACHE)/bin/helm
+# The version before, with which users upgrade as well.
+HELM3_VERSION := v3.22.0
+HELM3 := $(ROUSE_CACHE)/helm3/$(HELM3_VERSION)/helm
 COSIGN := $(ROUSE_CACHE)/bin/cosign
 RELEASE_TOOL := $(ROUSE_CACHE)/bin/release
 # The folder of a release.
@@ -498,7 +501,7 @@ test-nodes: images cluster-ready ## Test on a cluster of three nodes in three zo
 # Each test installs Rouse itself, in a documented way, and removes it. The HPA has a short period, as in the system tests.
 .PHONY: test-install
 test-install: export HELM := $(HELM)
-test-install: ARGS ?= --skip beside_keda --skip from_previous
+test-install: ARGS ?= --skip beside_keda --skip from_previous --skip field_owners --skip deletion_orders
 test-install: images cluster-ready $(HELM) ## Test Helm and kustomize on a cluster without Rouse: install, upgrade, uninstall, beside another adapter
 	$(LINTING_CARGO) test $(ALL) --test install --no-run
 	tests/system/on-cluster rouse-install --without-rouse --hpa-sync-period 5s $(UP_FLAGS) -- \
@@ -508,6 +511,19 @@ test-install: images cluster-ready $(HELM) ## Test Helm and kustomize on a clust
 test-install-short: UP_FLAGS ?= --nodes 2 --zones a,b
 test-install-short: ## Test a release of Helm and the README alone, on two nodes
 	@$(MAKE) test-install ARGS=release UP_FLAGS="$(UP_FLAGS)"
+
+# Not parts of test-install, because they take long.
+.PHONY: test-deletions test-owners
+test-deletions: ## Test that Services are served after Rouse was deleted in any order, without its Job
+	@$(MAKE) test-install ARGS=deletion_orders
+
+test-owners: export HELM3 := $(HELM3)
+test-owners: $(HELM3) ## Test upgrades, rollbacks and the change to kustomize by Helm 3 and 4, while an HPA scales the activators
+	@$(MAKE) test-install ARGS=field_owners UP_FLAGS="--nodes 2 --zones a,b"
+
+$(HELM3):
+	@mkdir -p $(@D)
+	GOBIN=$(@D) go install helm.sh/helm/v3/cmd/helm@$(HELM3_VERSION)
 
 # Not a part of `make test`, because the first run builds KEDA.
 .PHONY: test-keda

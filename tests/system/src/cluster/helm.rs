@@ -29,7 +29,16 @@ impl Helm {
     /// # Errors
     /// When it is not set.
     pub fn from_environment() -> Result<Self> {
-        let program = std::env::var_os("HELM").context("HELM is not set; run make helm")?;
+        Self::from_variable("HELM")
+    }
+
+    /// The program that this variable names, with the chart of this repository.
+    ///
+    /// # Errors
+    /// When it is not set.
+    pub fn from_variable(variable: &str) -> Result<Self> {
+        let program =
+            std::env::var_os(variable).with_context(|| format!("{variable} names no program of Helm"))?;
         Ok(Self { program, chart: docs::page::root().join("chart") })
     }
 

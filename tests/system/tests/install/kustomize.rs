@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use docs::page::root;
+use kube::Client;
 use system_tests::cluster::installation;
 use system_tests::cluster::kubectl;
 use system_tests::cluster::namespace::TestNamespace;
@@ -23,12 +24,8 @@ const UNINSTALLED: &str = "--timeout=5m";
 async fn components_of_kustomize_leave_apis_of_other_adapters() -> Result<()> {
     let (client, guard) = begin().await?;
     let other = OtherAdapter::create(&client).await?;
-    let mut components = vec!["without-metrics-api"];
-    if !Feature::MutatingAdmissionPolicy.is_served(&client).await? {
-        components.push("sidecar-webhook");
-    }
-    let manifests = Manifests::copy(&components)?;
-    manifests.kubectl(&["apply", "--kustomize", &manifests.choice()?]).await?;
+    let manifests = Manifests::copy(&client, &["without-metrics-api"]).await?;
+    manifests.apply().await?;
     installation::until_available(&client, INSTALLED).await?;
     installation::set_grace_period(&client, "3s").await?;
     let namespace = TestNamespace::create(client.clone(), "rouse-test-kustomize").await?.with_guard(guard);
@@ -55,7 +52,10 @@ pub(crate) struct Manifests {
 // === impl Manifests ===
 
 impl Manifests {
-    pub(crate) fn copy(components: &[&str]) -> Result<Self> {
+    /// With these components, and with the webhook where the cluster has no policies that change
+    /// pods.
+    pub(crate) async fn copy(client: &Client, components: &[&str]) -> Result<Self> {
+        let by_webhook = !Feature::MutatingAdmissionPolicy.is_served(client).await?;
         let folder = std::env::temp_dir().join("rouse-test-kustomize");
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
@@ -64,11 +64,16 @@ impl Manifests {
         let copied =
             Command::new("cp").arg("--recursive").arg(root().join("deploy")).arg(&folder).status()?;
         ensure!(copied.success(), "deploy/ was not copied");
-        let components: Vec<_> =
-            components.iter().map(|name| format!("- ../deploy/components/{name}\n")).collect();
+        let webhook = by_webhook.then_some("sidecar-webhook");
+        let components = components.iter().copied().chain(webhook);
+        let components: Vec<_> = components.map(|name| format!("- ../deploy/components/{name}\n")).collect();
         let kustomization = format!("resources:\n- ../deploy\ncomponents:\n{}", components.concat());
         std::fs::write(folder.join("choice/kustomization.yaml"), kustomization)?;
         Ok(Self { folder })
+    }
+
+    pub(crate) async fn apply(&self) -> Result<()> {
+        kubectl::run(&["apply", "--kustomize", &self.choice()?]).await.map(drop)
     }
 
     /// The steps of docs/howto/operate/uninstall.md.
