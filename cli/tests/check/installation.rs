@@ -69,6 +69,17 @@ async fn names_the_fix_of_a_certificate_that_the_api_server_does_not_trust() {
 }
 
 #[tokio::test]
+async fn names_the_fix_of_an_api_server_without_front_proxy() {
+    let api = healthy();
+    let message = "failing or missing response from https://10.1.0.9:10250/apis/external.metrics.k8s.io/v1beta1: \
+                   bad status from https://10.1.0.9:10250/apis/external.metrics.k8s.io/v1beta1: 403";
+    let failing = json!([{"type": "Available", "status": "False", "reason": "FailedDiscoveryCheck", "message": message}]);
+    set(&api, EXTERNAL, "/status/conditions", failing);
+    let object = "APIService v1beta1.external.metrics.k8s.io";
+    assert_only(&api, object, "APIServiceUnavailable", "--requestheader-client-ca-file").await;
+}
+
+#[tokio::test]
 async fn names_secret_without_certificate() {
     let api = healthy();
     set(&api, SECRET, "/data", json!({}));

@@ -78,8 +78,14 @@ fn unavailable(name: &str, api: &APIService) -> Option<Finding> {
 }
 
 fn fix(reason: &str, problem: &str) -> &'static str {
+    // The metrics-adapter refuses a user that no front proxy's certificate vouches for.
+    let is_refused = problem.ends_with(": 401") || problem.ends_with(": 403");
     let is_about_trust = ["x509", "certificate", "tls:"].iter().any(|word| problem.contains(word));
     match reason {
+        _ if is_refused => {
+            "start kube-apiserver with a front proxy: --requestheader-client-ca-file and --proxy-client-cert-file \
+             (docs/howto/operate/platforms.md#the-front-proxy)"
+        }
         _ if is_about_trust => {
             "let the metrics-adapter write caBundle: it may patch APIServices by ClusterRole \
              rouse-metrics-adapter, and its logs have the error; another issuer's certificate must name \

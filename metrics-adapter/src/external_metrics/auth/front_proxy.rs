@@ -110,6 +110,11 @@ impl FrontProxy {
         })
     }
 
+    /// Whether the cluster has a front proxy. Without one each request is anonymous.
+    pub fn is_configured(&self) -> bool {
+        self.verifier.is_some()
+    }
+
     /// The user that the front proxy names; `None` if the peer is not the front proxy or names no
     /// user.
     pub fn authenticate(this: &Arc<Self>, headers: &HeaderMap, peer: &PeerCertificates) -> Option<User> {

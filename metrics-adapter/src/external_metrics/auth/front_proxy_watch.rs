@@ -27,7 +27,15 @@ pub async fn watch_front_proxy(client: Client, front_proxy: Arc<ArcSwap<FrontPro
     let mut latch = Some(latch);
     while let Some(map) = maps.next().await {
         match map.map(|map| FrontProxy::parse(&map.data.unwrap_or_default())) {
-            Some(Ok(new)) => front_proxy.store(Arc::new(new)),
+            Some(Ok(new)) => {
+                if !new.is_configured() {
+                    tracing::error!(
+                        "front proxy absent: the ConfigMap has no requestheader-client-ca-file, so requests of HPAs \
+                         are refused; start kube-apiserver with --requestheader-client-ca-file"
+                    );
+                }
+                front_proxy.store(Arc::new(new));
+            }
             Some(Err(error)) => tracing::error!(%error, "invalid ConfigMap, keeping the last valid one"),
             None => tracing::error!("ConfigMap not found, keeping its last content"),
         }
