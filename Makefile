@@ -501,7 +501,7 @@ test-nodes: images cluster-ready ## Test on a cluster of three nodes in three zo
 # Each test installs Rouse itself, in a documented way, and removes it. The HPA has a short period, as in the system tests.
 .PHONY: test-install
 test-install: export HELM := $(HELM)
-test-install: ARGS ?= --skip beside_keda --skip from_previous --skip field_owners --skip deletion_orders
+test-install: ARGS ?= --skip beside_keda --skip from_previous --skip field_owners --skip deletion_orders --skip restored_etcd
 test-install: images cluster-ready $(HELM) ## Test Helm and kustomize on a cluster without Rouse: install, upgrade, uninstall, beside another adapter
 	$(LINTING_CARGO) test $(ALL) --test install --no-run
 	tests/system/on-cluster rouse-install --without-rouse --hpa-sync-period 5s $(UP_FLAGS) -- \
@@ -513,7 +513,10 @@ test-install-short: ## Test a release of Helm and the README alone, on two nodes
 	@$(MAKE) test-install ARGS=release UP_FLAGS="$(UP_FLAGS)"
 
 # Not parts of test-install, because they take long.
-.PHONY: test-deletions test-owners
+.PHONY: test-deletions test-owners test-restore
+test-restore: ## Test a restore of etcd to an older revision
+	@$(MAKE) test-install ARGS=restored_etcd
+
 test-deletions: ## Test that Services are served after Rouse was deleted in any order, without its Job
 	@$(MAKE) test-install ARGS=deletion_orders
 

@@ -162,6 +162,7 @@ async fn watch_cluster(
     let workloads = readiness.latch("serverlessservices watch");
     let pods = readiness.latch("pods watch");
     let (state, own) = (args.state_directory.as_deref(), args.location());
+    tokio::spawn(component_base::kubernetes::watch_revision(client.clone(), &args.system_namespace));
     tokio::spawn(kubernetes::follow_workloads(client.clone(), state, errors, sender.clone(), workloads));
     tokio::spawn(kubernetes::follow_pods(client.clone(), own.clone(), state, errors, sender.clone(), pods));
     let namespaces = watch::Sender::<Namespaces>::default();

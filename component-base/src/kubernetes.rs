@@ -11,6 +11,7 @@ mod namespace_watches;
 mod object_watch;
 mod own_account;
 mod peers;
+mod restored_etcd;
 mod scale;
 mod unix_time;
 mod watch_backoff;
@@ -25,6 +26,7 @@ pub use namespace_watches::{NamespaceEvent, NamespaceWatches};
 pub use object_watch::{DecodeErrorLog, DecodeErrors, logged, watch_object, watch_objects};
 pub use own_account::{OwnAccountError, ensure_own_account};
 pub use peers::{watch_members, watch_peers};
+pub use restored_etcd::watch_revision;
 pub use scale::{
     ObjectScale, ObservedReplicas, ScaleFromZeroResult, ScaleSubresource, is_conflict, scale_from_zero,
     write_scale,

@@ -59,6 +59,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     kubernetes::ensure_own_account(&args.system_namespace, METRICS_ADAPTER_ACCOUNT)?;
     let client = kubernetes::client(COMPONENT, VERSION).await?;
     let mut tasks = JoinSet::new();
+    tasks.spawn(kubernetes::watch_revision(client.clone(), &args.system_namespace));
     let leadership = elect(&args, &client, &registry, &signal, &mut tasks)?;
     let (context, inputs) = Context::new(client, metrics, readiness.clone(), leadership.clone());
     context.start(&args.system_namespace, inputs, &end, &mut tasks)?;

@@ -102,6 +102,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     follow_adapters(&args, &context, &mut tasks);
     tasks.spawn(prune(context.clone()));
     tasks.spawn(keep_connected(client.clone()));
+    tasks.spawn(component_base::kubernetes::watch_revision(client.clone(), &args.system_namespace));
     let guard = token_guard(&args, client);
     let activators = activator_connections(&context);
     let pushes =

@@ -59,7 +59,7 @@ pub fn watch_objects<K>(
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    retried(watch(api, config)).inspect(move |event| {
+    retried(move || watch(api.clone(), config.clone())).inspect(move |event| {
         if let Ok(event) = event {
             errors.observe(event);
         }
@@ -71,7 +71,8 @@ pub fn watch_object<K>(api: Api<K>, name: &str) -> impl Stream<Item = Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    logged(retried(watcher::watch_object(api, name)), format!("{} {name}", K::kind(&())))
+    let (name, watched) = (name.to_owned(), format!("{} {name}", K::kind(&())));
+    logged(retried(move || watcher::watch_object(api.clone(), &name)), watched)
 }
 
 /// What a watch of `watched` receives. Its failures are logged.

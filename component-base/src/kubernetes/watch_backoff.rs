@@ -8,10 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, DefaultBackoff};
+use tokio::sync::watch;
+
+use super::restored_etcd::restores;
 
 /// client-go's delays, divided by this: from 0.06 s to 2.3 s, or twice that with its jitter. Held
 /// requests wait for the watches to continue after an API server was gone, for up to a minute with
@@ -30,8 +33,35 @@ struct WatchBackoff {
     is_answered: Arc<AtomicBool>,
 }
 
-/// Retries the requests of a watch that fail.
-pub(super) fn retried<T: Send>(
+/// Retries the requests of a watch that fail. `list` begins it, and begins it again after a
+/// [restore of etcd](super::restored_etcd).
+pub(super) fn retried<T: Send, S>(
+    list: impl Fn() -> S + Send,
+) -> impl Stream<Item = Result<T, watcher::Error>> + Send
+where
+    S: Stream<Item = Result<T, watcher::Error>> + Send,
+{
+    relisted(restores(), move || with_backoff(list()))
+}
+
+/// The items of `list`, which is called again at each of the `restores`.
+fn relisted<S: Stream + Send>(
+    restores: watch::Receiver<u64>,
+    list: impl Fn() -> S + Send,
+) -> impl Stream<Item = S::Item> + Send {
+    let events = Box::pin(list());
+    stream::unfold((restores, list, events), async |(mut restores, list, mut events)| {
+        loop {
+            tokio::select! {
+                biased;
+                Ok(()) = restores.changed() => events = Box::pin(list()),
+                next = events.next() => return Some((next?, (restores, list, events))),
+            }
+        }
+    })
+}
+
+fn with_backoff<T: Send>(
     events: impl Stream<Item = Result<T, watcher::Error>> + Send,
 ) -> impl Stream<Item = Result<T, watcher::Error>> + Send {
     let backoff = WatchBackoff::default();
@@ -66,6 +96,18 @@ impl Backoff for WatchBackoff {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn watch_lists_again_after_a_restore_of_etcd() {
+        let (restores, receiver) = watch::channel(0);
+        let mut events =
+            Box::pin(relisted(receiver, || stream::iter(["listed", "applied"]).chain(stream::pending())));
+        assert_eq!(events.next().await, Some("listed"));
+        restores.send_modify(|count| *count += 1);
+        assert_eq!(events.next().await, Some("listed"));
+        drop(restores);
+        assert_eq!(events.next().await, Some("applied"));
+    }
 
     #[test]
     fn longest_and_first_delay_end_within_five_seconds() {

@@ -11,5 +11,6 @@ mod kustomize;
 mod other_adapter;
 mod readme;
 mod release;
+mod restored_etcd;
 mod upgrade;
 mod webhook;
