@@ -161,6 +161,13 @@ impl LoadCurve {
         (spans && pool.completions >= TUNING.curve.reference_requests).then_some(pool)
     }
 
+    /// All seconds at loads below this one; `None` if they have too few requests for a mean.
+    pub(crate) fn below(&self, load: f64) -> Option<Sums> {
+        let mut pool = Sums::default();
+        self.bins.iter().filter(|bin| bin.mean_load() < load).for_each(|bin| pool.add(bin));
+        (pool.completions >= TUNING.curve.reference_requests).then_some(pool)
+    }
+
     /// Bounds of the throughput of a pod at a load: exact in a known bin; elsewhere it does not
     /// fall with the load, and does not grow faster than it.
     pub(crate) fn expected_throughput(&self, load: f64) -> Option<(f64, f64)> {

@@ -11,6 +11,7 @@ mod change;
 mod failures;
 mod memory;
 mod memory_line;
+mod overload;
 mod release;
 mod state;
 mod steps;
@@ -18,9 +19,11 @@ mod suspicion;
 
 use std::time::Duration;
 
+use breach::Pending;
 use change::{Change, ChangeKind};
 use failures::Failures;
 use memory_line::MemoryLine;
+use overload::Overload;
 pub use state::LearnerState;
 use suspicion::Suspicion;
 
@@ -62,7 +65,9 @@ pub struct Learner {
     /// All seconds since the last change, at load or not.
     aftermath: Trial,
     /// Those of them in which the pods were overloaded.
-    overloaded: u32,
+    overload: Overload,
+    /// A restored target that comes into force when the overload has ended.
+    pending: Option<Pending>,
     /// All seconds of the present block.
     latest: Trial,
     bracket: Bracket,
@@ -101,7 +106,8 @@ impl Learner {
             failures: Failures::default(),
             aftermath: Trial::default(),
             latest: Trial::default(),
-            overloaded: 0,
+            overload: Overload::default(),
+            pending: None,
             bracket: Bracket::default(),
             suspicion: None,
             shadow: Shadow::default(),
@@ -132,7 +138,8 @@ impl Learner {
         if in_force != self.in_force {
             self.trial = Trial::default();
             self.aftermath = Trial::default();
-            self.overloaded = 0;
+            self.overload.clear();
+            self.pending = None;
         }
         self.in_force = in_force;
     }
@@ -162,7 +169,7 @@ impl Learner {
             self.regime.add(&all);
             self.aftermath.add(&all);
             self.latest.add(&all);
-            self.overloaded += u32::from(all.mean_load() > TUNING.evidence.overload * self.target);
+            self.add_overload(&all, pods, at);
         }
         if self.is_at_load(&all) && self.is_past_settling(at) {
             self.trial.add(&all);
@@ -255,7 +262,8 @@ impl Learner {
             self.began_at = Some(at);
         }
         self.refresh_phase(at);
-        if result == BlockResult::Agrees && !matches!(self.phase, Phase::Frozen(_) | Phase::Reverted) {
+        let may_step = self.pending.is_none() && !matches!(self.phase, Phase::Frozen(_) | Phase::Reverted);
+        if result == BlockResult::Agrees && may_step {
             self.step(at);
         }
     }
@@ -297,6 +305,7 @@ impl Learner {
         if target.is_nan() {
             return;
         }
+        self.pending = None;
         let target = self.spec.clamp(target.min(self.memory_cap.unwrap_or(f64::INFINITY)));
         if target == self.target {
             return;
@@ -315,7 +324,7 @@ impl Learner {
         self.target = target;
         self.trial = Trial::default();
         self.aftermath = Trial::default();
-        self.overloaded = 0;
+        self.overload.clear();
         self.changes += 1;
         self.reverts += u64::from(kind == ChangeKind::Restore);
     }

@@ -18,6 +18,12 @@ pub(crate) struct EvidenceTuning {
     /// The same without a number of the user: nothing was measured that the slow requests of a
     /// pod's start, of a JIT or cold caches, could be compared with. Scenario `warm-up`.
     pub(crate) cold_pod: Duration,
+    /// Weight of a block in the usual arrivals: the pods follow the load of the last 60 s, the
+    /// default of the stable window. Arithmetic.
+    pub(crate) usual: f64,
+    /// Weight of a burst after a block, a half-life of 6 min: a load that stays higher is none.
+    /// Scenario `bursts`.
+    pub(crate) calm: f64,
     /// Length of a block. A step happens at its end. Chosen.
     pub(crate) block: Duration,
     /// Share of the target below which a second is not at load, unless no pod could be spared: pods
@@ -58,6 +64,8 @@ impl EvidenceTuning {
         old_sidecars: 0.2,
         young_pod: Duration::from_secs(10),
         cold_pod: Duration::from_secs(60),
+        usual: 1.0 / 6.0,
+        calm: 0.98,
         block: Duration::from_secs(10),
         at_load: 0.6,
         overload: 2.0,

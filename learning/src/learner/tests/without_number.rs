@@ -49,3 +49,19 @@ fn quiet_start_does_not_settle_the_first_target() {
     workload.run(1200);
     assert!((6.0..=10.0).contains(&workload.target()), "{}", workload.learned());
 }
+
+/// A backlog divided by a lower target would start that many more pods.
+#[test]
+fn target_after_an_overload_is_lower_once_that_has_ended() {
+    let mut workload = free();
+    while workload.target() < 5.0 {
+        workload.run(1);
+    }
+    let raised = workload.target();
+    workload.in_force = Some(30.0);
+    workload.run(15);
+    assert_eq!(workload.target(), raised, "{}", workload.learned());
+    workload.in_force = Some(2.0);
+    workload.run(15);
+    assert!(workload.target() < raised, "{}", workload.learned());
+}
