@@ -100,7 +100,10 @@ async fn connection_beyond_the_budget_is_reset() {
         let ends = streams.into_iter().map(|mut stream| {
             Box::pin(async move { stream.read(&mut [0]).await.map_err(|error| error.kind()) })
         });
-        assert_eq!(within("an end", select_all(ends)).await.0, Err(ErrorKind::ConnectionReset));
+        let end = within("an end", select_all(ends)).await.0;
+        // One of HTTP that is still idle may close for another.
+        let may_close = protocol == Protocol::Http && end == Ok(0);
+        assert!(may_close || end == Err(ErrorKind::ConnectionReset), "{protocol:?}: {end:?}");
     }
 }
 
