@@ -19,8 +19,7 @@ mod suspicion;
 
 use std::time::Duration;
 
-use breach::Pending;
-use change::{Change, ChangeKind};
+use change::{Change, ChangeKind, Pending};
 use failures::Failures;
 use memory_line::MemoryLine;
 use overload::Overload;

@@ -5,21 +5,11 @@ use std::time::Duration;
 use autoscaler::learning_report::Phase;
 
 use super::Learner;
-use super::change::{Change, ChangeKind};
+use super::change::{Change, ChangeKind, Pending};
 use crate::bracket::Tried;
 use crate::curve::Sums;
 use crate::observation::PodSecond;
 use crate::tuning::TUNING;
-
-/// A target that is restored after an overload.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pending {
-    target: f64,
-    /// Time of the breach.
-    at: Duration,
-    /// The last overloaded second.
-    overloaded_at: Duration,
-}
 
 // === impl Learner ===
 

@@ -36,6 +36,16 @@ pub(super) enum ChangeKind {
     Release,
 }
 
+/// A target that is restored once an overload has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub(super) target: f64,
+    /// Time of the breach.
+    pub(super) at: Duration,
+    /// The last overloaded second.
+    pub(super) overloaded_at: Duration,
+}
+
 // === impl Change ===
 
 impl Change {
