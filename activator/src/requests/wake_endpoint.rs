@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! door ─ /NAMESPACE/WORKLOAD ─► known? ─► load? ─► has a pod? ─► held ─► 200
-//!                                404      200        200           └──► 503 or 504, as any held request
+//!                                404      200        200           └──► 503 or 504
 //! ```
 //!
 //! The calls of ext_authz, forwardAuth and auth_request are requests with the path, or the headers,

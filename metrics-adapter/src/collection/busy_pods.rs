@@ -1,8 +1,8 @@
 //! BusyPods: which pods of each workload have requests, by their newest reads.
 //!
-//! The stats scraper records each round's reads, and [`deletion_costs`](crate::deletion_costs) takes
-//! the loads. A pod counts as busy from the second read in a row with a request on, so that a short
-//! request now and then costs no write.
+//! The stats scraper records each round's reads, and [`deletion_costs`](crate::deletion_costs)
+//! takes the loads. A pod counts as busy from the second read in a row with a request on, so that a
+//! short request now and then costs no write.
 //!
 //! Bounds: workloads with at least two ready pods, and of these the pods that were busy when they
 //! were last read, at most [`MAX_PODS`] a workload.

@@ -1,9 +1,9 @@
 //! DeletionCost: which writer, if any, set the deletion cost of a pod.
 //!
 //! Of its ready pods, a ReplicaSet deletes those with the lowest cost first. No other controller
-//! reads it. Whether a cost is ours is in the managed fields: we apply it with a manager of its own,
-//! so neither a user's cost nor that of a pod template is taken for ours, after a restart or a change
-//! of leader either.
+//! reads it. Whether a cost is ours is in the managed fields: we apply it with a manager of its
+//! own, so neither a user's cost nor that of a pod template is taken for ours, after a restart or a
+//! change of leader either.
 
 use kube::api::ObjectMeta;
 

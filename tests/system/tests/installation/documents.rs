@@ -1,8 +1,8 @@
 //! The documents on a real cluster: the API server accepts their YAML, and their commands succeed.
 //!
 //! Blocks are marked in their info strings: `yaml file=NAME` is written to a file for the commands
-//! of its page, `sh run` is run, `yaml fragment` is not a Kubernetes object, and `yaml foreign` has kinds of
-//! other projects.
+//! of its page, `sh run` is run, `yaml fragment` is not a Kubernetes object, and `yaml foreign` has
+//! kinds of other projects.
 
 use std::fs;
 use std::path::Path;
