@@ -11,7 +11,6 @@ mod namespace_watches;
 mod object_watch;
 mod own_account;
 mod peers;
-mod restored_etcd;
 mod scale;
 mod unix_time;
 mod watch_backoff;
@@ -26,9 +25,9 @@ pub use namespace_watches::{NamespaceEvent, NamespaceWatches};
 pub use object_watch::{DecodeErrorLog, DecodeErrors, logged, watch_object, watch_objects};
 pub use own_account::{OwnAccountError, ensure_own_account};
 pub use peers::{watch_members, watch_peers};
-pub use restored_etcd::watch_revision;
 pub use scale::{
     ObjectScale, ObservedReplicas, ScaleFromZeroResult, ScaleSubresource, is_conflict, scale_from_zero,
     write_scale,
 };
 pub use unix_time::unix_time;
+pub use watch_backoff::watch_revision;

@@ -4,6 +4,8 @@
 //! of an API server that is back. So the list that follows does not wait as long as after the
 //! failures before it.
 
+mod restored_etcd;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +16,9 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, DefaultBackoff};
 use tokio::sync::watch;
 
-use super::restored_etcd::restores;
+pub use restored_etcd::watch_revision;
+
+use restored_etcd::restores;
 
 /// client-go's delays, divided by this: from 0.06 s to 2.3 s, or twice that with its jitter. Held
 /// requests wait for the watches to continue after an API server was gone, for up to a minute with
@@ -34,7 +38,7 @@ struct WatchBackoff {
 }
 
 /// Retries the requests of a watch that fail. `list` begins it, and begins it again after a
-/// [restore of etcd](super::restored_etcd).
+/// [restore of etcd](restored_etcd).
 pub(super) fn retried<T: Send, S>(
     list: impl Fn() -> S + Send,
 ) -> impl Stream<Item = Result<T, watcher::Error>> + Send
