@@ -74,6 +74,22 @@ async fn first_request_pokes_every_receiver_once() {
     }
 }
 
+/// As load balancers check a port.
+#[tokio::test]
+async fn connection_without_a_byte_neither_counts_nor_pokes() {
+    let harness = Harness::start().await;
+    let [mut receiver, mut other] = with_receivers(&harness).await;
+    for _ in 0..3 {
+        drop(within("a connection", TcpStream::connect(("127.0.0.1", harness.port))).await.unwrap());
+    }
+    // Each receiver gets the same: the seconds with these connections have been reported.
+    for _ in 0..3 {
+        other.next_beat().await;
+    }
+    assert_eq!(receiver.rest(), []);
+    assert_eq!(harness.held(), 0);
+}
+
 #[tokio::test]
 async fn wake_is_reported_once_with_the_times_of_its_first_request() {
     let harness = Harness::start().await;

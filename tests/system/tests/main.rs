@@ -21,6 +21,7 @@ mod zero {
     mod next_pods;
     mod random_workloads;
     pub(crate) mod redis;
+    mod restored;
     mod scale_to_zero;
     mod targets;
 }
