@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::io;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -31,14 +32,15 @@ fn budget(connections: u64) -> String {
 }
 
 /// A connection of another client than the ones of [`send`].
-async fn connect_from_other_address(to: SocketAddr) -> TcpStream {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
-    within(socket.connect(to)).await.unwrap()
+/// An error if it is refused: the reset may arrive before the connection is established.
+async fn connect_from_other_address(to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind("127.0.0.2:0".parse().unwrap())?;
+    within(socket.connect(to)).await
 }
 
 async fn http2_from_other_address(to: SocketAddr) -> SendRequest<Full<Bytes>> {
-    let stream = TokioIo::new(connect_from_other_address(to).await);
+    let stream = TokioIo::new(connect_from_other_address(to).await.unwrap());
     let (sender, connection) = handshake(TokioExecutor::new(), stream).await.unwrap();
     tokio::spawn(connection);
     sender
@@ -94,10 +96,10 @@ async fn idle_connections_are_closed_for_new_ones() {
     let sidecar = Sidecar::start(app.address, &[&budget(40)]).await;
     let mut idle = Vec::new();
     for _ in 0..60 {
-        idle.push(connect_from_other_address(sidecar.at.traffic).await);
+        idle.extend(connect_from_other_address(sidecar.at.traffic).await);
     }
     eventually(async || sidecar.metric(CLOSED_IDLE).await >= 30.0).await;
-    let mut last = connect_from_other_address(sidecar.at.traffic).await;
+    let mut last = connect_from_other_address(sidecar.at.traffic).await.unwrap();
     within(last.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")).await.unwrap();
     assert_eq!(within(last.read_u8()).await.unwrap(), b'H');
 }
@@ -117,7 +119,7 @@ async fn client_with_many_connections_of_tcp_leaves_another_its_connection() {
     let sidecar = Sidecar::start(app, &[&budget(40), "--protocol=tcp"]).await;
     let mut flood = Vec::new();
     for _ in 0..60 {
-        flood.push(connect_from_other_address(sidecar.at.traffic).await);
+        flood.extend(connect_from_other_address(sidecar.at.traffic).await);
     }
     eventually(async || sidecar.metric(FULL_FOR_CONNECTION).await >= 30.0).await;
     let mut other = within(TcpStream::connect(sidecar.at.traffic)).await.unwrap();
@@ -133,7 +135,7 @@ async fn tunnel_keeps_its_memory_until_it_closes() {
     upgrade.headers_mut().insert("connection", "Upgrade".parse().unwrap());
     upgrade.headers_mut().insert("upgrade", "echo".parse().unwrap());
     let attempt = async || {
-        let stream = TokioIo::new(TcpStream::connect(sidecar.at.traffic).await.unwrap());
+        let stream = TokioIo::new(TcpStream::connect(sidecar.at.traffic).await.ok()?);
         let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
         tokio::spawn(connection.with_upgrades());
         // A connection that does not fit is closed, a request that does not fit gets 503.

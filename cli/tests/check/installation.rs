@@ -135,7 +135,11 @@ async fn names_each_absent_object_of_the_manifests_that_is_needed() {
     for manifest in cli::check::cluster::manifests::manifests("rouse-system") {
         let api = healthy();
         api.remove(&path_of(&manifest));
-        let optional = ["rouse-activator-fallback-waker", "rouse-zero-scaler-dry-run"];
+        let optional = [
+            "rouse-activator-fallback-waker",
+            "rouse-metrics-adapter-deletion-cost",
+            "rouse-zero-scaler-dry-run",
+        ];
         let optional = optional.iter().any(|name| manifest["metadata"]["name"] == *name);
         let reasons: Vec<Value> = findings(&api).await.into_iter().map(|it| it["reason"].clone()).collect();
         let expected = if optional { Vec::new() } else { vec![json!("NotInstalled")] };
