@@ -5,7 +5,7 @@
 //! each waits here:
 //!
 //! ```text
-//! shared     SHARED at a time, the long ones first
+//! shared     SHARED at a time, in the order of their names
 //! exclusive  one at a time, while no shared one runs or waits; meanwhile the next one prepares
 //! ```
 //!
@@ -13,26 +13,13 @@
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use tokio::sync::{MutexGuard, watch};
+use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit, watch};
 use tokio::time::Instant;
 
 /// Shared tests at a time: more would exceed two cores.
-const SHARED: usize = 5;
-/// Shared tests that take a minute or more. As the last ones they would leave the cluster to one or
-/// two tests for a minute.
-const LONG: [&str; 10] = [
-    "adopted",
-    "getting-started",
-    "held",
-    "learned-target",
-    "plugin",
-    "random",
-    "readme",
-    "recorded-load",
-    "zero",
-    "zero-grpc",
-];
+const SHARED: usize = 4;
 
+static SLOTS: Semaphore = Semaphore::const_new(SHARED);
 static NEXT: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 static USES: LazyLock<watch::Sender<Uses>> = LazyLock::new(watch::Sender::default);
 
@@ -40,7 +27,6 @@ static USES: LazyLock<watch::Sender<Uses>> = LazyLock::new(watch::Sender::defaul
 #[derive(Debug, Default)]
 struct Uses {
     waiting: usize,
-    waiting_long: usize,
     shared: usize,
     exclusive: bool,
 }
@@ -61,28 +47,25 @@ pub struct Turn {
 struct Use {
     name: String,
     began: Instant,
-    is_shared: bool,
+    /// Of a shared test.
+    slot: Option<SemaphorePermit<'static>>,
 }
 
 /// For a test that changes nothing outside its namespace and whose bounds leave room for other
 /// tests' load.
 pub async fn shared(name: &str) -> ClusterGuard {
-    let long = usize::from(LONG.contains(&name));
-    USES.send_modify(|uses| {
-        uses.waiting += 1;
-        uses.waiting_long += long;
-    });
+    USES.send_modify(|uses| uses.waiting += 1);
+    let slot = SLOTS.acquire().await.ok();
     until(|uses| {
-        let free = !uses.exclusive && uses.shared < SHARED && (long == 1 || uses.waiting_long == 0);
+        let free = !uses.exclusive;
         if free {
             uses.waiting -= 1;
-            uses.waiting_long -= long;
             uses.shared += 1;
         }
         free
     })
     .await;
-    ClusterGuard::new(name, true)
+    ClusterGuard::new(name, slot)
 }
 
 /// For a test that restarts or scales parts of the installation, or that measures times. One test
@@ -111,15 +94,15 @@ impl Turn {
             free
         })
         .await;
-        ClusterGuard::new(name, false)
+        ClusterGuard::new(name, None)
     }
 }
 
 // === impl ClusterGuard ===
 
 impl ClusterGuard {
-    fn new(name: &str, is_shared: bool) -> Self {
-        let used = Use { name: name.to_owned(), began: Instant::now(), is_shared };
+    fn new(name: &str, slot: Option<SemaphorePermit<'static>>) -> Self {
+        let used = Use { name: name.to_owned(), began: Instant::now(), slot };
         Self(Arc::new(Mutex::new(Some(used))))
     }
 
@@ -133,14 +116,11 @@ impl ClusterGuard {
 
 impl Drop for Use {
     fn drop(&mut self) {
-        let kind = if self.is_shared { "shared" } else { "exclusive" };
+        let kind = if self.slot.is_some() { "shared" } else { "exclusive" };
         println!("{}: {} s, {kind}", self.name, self.began.elapsed().as_secs());
-        USES.send_modify(|uses| {
-            if self.is_shared {
-                uses.shared -= 1;
-            } else {
-                uses.exclusive = false;
-            }
+        USES.send_modify(|uses| match self.slot {
+            Some(_) => uses.shared -= 1,
+            None => uses.exclusive = false,
         });
     }
 }
