@@ -133,7 +133,7 @@ impl Lease {
     async fn read(&self, election: &mut Election) {
         let request_timeout = request_timeout(election, Instant::now());
         match bounded(self.api.get_opt(&self.name), request_timeout).await {
-            Ok(object) => election.observe(object, Instant::now()),
+            Ok(object) => election.read(object, Instant::now()),
             Err(error) => {
                 election.failed(Instant::now());
                 tracing::warn!(lease = self.name, %error, "lease not read, retrying");

@@ -51,13 +51,16 @@ impl Election {
         Self { identity: identity.to_owned(), observed: None, renewed: None, not_before: None }
     }
 
-    /// Records the object's current state.
+    /// Records a state of the object from a watch, if it is newer than the recorded one.
     pub fn observe(&mut self, object: Option<Object>, now: Instant) {
-        if self.observed.as_ref().is_some_and(|observed| !is_newer(observed.object.as_ref(), object.as_ref()))
-        {
-            // Not newer: its age continues.
-            return;
+        if self.observed.as_ref().is_none_or(|observed| is_newer(observed.object.as_ref(), object.as_ref())) {
+            self.read(object, now);
         }
+    }
+
+    /// Records the object's current state. After a restore of etcd its version is lower than the
+    /// recorded one, with which each write is a conflict.
+    pub fn read(&mut self, object: Option<Object>, now: Instant) {
         if object.as_ref().and_then(holder) != Some(self.identity.as_str()) {
             self.renewed = None;
         }

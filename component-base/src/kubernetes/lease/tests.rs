@@ -190,3 +190,28 @@ async fn leadership_expires_without_updates() {
     assert!(!a.leads());
     assert!(Leadership::always_leading().is_leader());
 }
+
+#[tokio::test(start_paused = true)]
+async fn lease_of_a_restored_etcd_is_renewed_and_acquired() {
+    let lease = |version: &str| {
+        let object = json!({
+            "metadata": {"name": "part", "resourceVersion": version},
+            "spec": {"holderIdentity": "a", "leaseDurationSeconds": 9},
+        });
+        serde_json::from_value(object).unwrap()
+    };
+    for identity in ["a", "b"] {
+        let mut election = Election::new(identity);
+        let now = Instant::now();
+        election.observe(lease("2208"), now);
+        election.observe(lease("806"), now);
+        let version = |election: &Election| match election.step(now + DURATION, Duration::ZERO) {
+            Some(Step::Replace(object)) => object.metadata.resource_version,
+            step => panic!("{step:?}"),
+        };
+        assert_eq!(version(&election).as_deref(), Some("2208"), "a late event of the watch");
+        // The write of that version was a conflict.
+        election.read(lease("806"), now);
+        assert_eq!(version(&election).as_deref(), Some("806"), "{identity}");
+    }
+}

@@ -144,7 +144,7 @@ impl Candidates {
                 candidate.election.written(object, self.start + Duration::from_secs(sent));
             }
             // It reads the Lease then.
-            Progress::Refused => candidate.election.observe(lease, now),
+            Progress::Refused => candidate.election.read(lease, now),
         }
     }
 
