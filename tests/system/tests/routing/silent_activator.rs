@@ -44,8 +44,13 @@ const WEBSOCKET: &str = r"
     read -r line <&3
     echo $head $line";
 const WEBSOCKET_RESPONSE: [&str; 2] = ["HTTP/1.1 101 ", " hello\n"];
-/// A client of a queue that stays empty.
+/// A client of a queue that stays empty. A Redis that was at zero loads its data first.
 const QUEUE: &str = r"
+    until [[ $line == +PONG* ]]; do
+        sleep 0.1
+        printf 'PING\r\n' >&3
+        read -r line <&3
+    done
     printf 'BLPOP queue %s\r\n' $LASTS >&3
     read -r line <&3
     echo $line";
