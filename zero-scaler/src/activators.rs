@@ -3,7 +3,7 @@
 //! `path_probe` sends single probes. `directory` uses them before an activator enters the endpoints
 //! of a Service; `selection` has the rules, and `recent_joins` delays what is not urgent.
 //! `path_verification` uses them before a workload is scaled to zero. `connections` removes an
-//! activator whose process was killed, and `activator_reports` one that does not report.
+//! activator with a killed process, and `activator_reports` one that does not report.
 
 pub mod activator_reports;
 pub mod connections;

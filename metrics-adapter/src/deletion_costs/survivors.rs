@@ -17,7 +17,7 @@ pub struct Candidate {
     pub has_cost: bool,
 }
 
-/// The names of pods whose cost changes.
+/// Changes of costs, by the names of pods.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct CostChanges {
     pub set: Vec<String>,

@@ -9,7 +9,7 @@
 //! Without a cluster, so that ten thousand workloads fit on two cores: the API server is one in
 //! memory, over loopback. Half of the workloads are at zero. A run has four parts: adoption from
 //! the users' objects alone; a restart with all objects in place, which must cause no write; idle
-//! time with one change in it, whose work must not depend on the number of workloads; and
+//! time with one change in it, of which the work must not depend on the number of workloads; and
 //! activators that come and go. Two tables show the results. The exit code is not zero when a bound
 //! is missed.
 
