@@ -246,17 +246,18 @@ pub(super) async fn until_in_slices(
     deadline: Duration,
 ) -> Result<()> {
     wait::until(&format!("{service}: endpoint {address} in the slices to be {wanted}"), deadline, || async {
-        Ok((is_in_slices(namespace, service, address).await? == wanted).then_some(()))
+        let listed = endpoints(namespace, service).await?.iter().any(|other| other == address);
+        Ok((listed == wanted).then_some(()))
     })
     .await
 }
 
-/// Whether the slices of a Service have this endpoint.
-pub(super) async fn is_in_slices(namespace: &TestNamespace, service: &str, address: &str) -> Result<bool> {
+/// Addresses of the endpoints in the slices of a Service.
+pub(super) async fn endpoints(namespace: &TestNamespace, service: &str) -> Result<Vec<String>> {
     let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
     let slices = namespace.api::<EndpointSlice>().list(&of_service).await?;
-    let mut endpoints = slices.iter().flat_map(|slice| slice.endpoints.iter().flatten());
-    Ok(endpoints.any(|endpoint| endpoint.addresses.iter().any(|other| other == address)))
+    let endpoints = slices.into_iter().flat_map(|slice| slice.endpoints.unwrap_or_default());
+    Ok(endpoints.flat_map(|endpoint| endpoint.addresses).collect())
 }
 
 fn now_ms() -> f64 {

@@ -24,7 +24,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use super::activators::{is_in_slices, until_in_slices};
+use super::activators::{endpoints, until_in_slices};
 use crate::zero::redis::Redis;
 
 /// Longer than the two drains for which a silent activator is due, and shorter than the timeout of
@@ -75,6 +75,7 @@ struct Cut {
     redis: &'static str,
 }
 
+/// In this order they get an activator of the slices: those that leave the slices are first.
 const CUTS: [Cut; 7] = [
     Cut { from: &[Part::Adapters], http: "adapters", redis: "adapters-tcp" },
     Cut { from: &[Part::ZeroScalers], http: "scalers", redis: "scalers-tcp" },
@@ -84,23 +85,28 @@ const CUTS: [Cut; 7] = [
         http: "leaders-api",
         redis: "leaders-api-tcp",
     },
-    Cut { from: &[Part::ApiServer], http: "api", redis: "api-tcp" },
-    Cut { from: &[Part::OtherActivators], http: "activators", redis: "activators-tcp" },
     Cut {
         from: &[Part::Adapters, Part::ZeroScalers, Part::OtherActivators, Part::ApiServer],
         http: "all",
         redis: "all-tcp",
     },
+    Cut { from: &[Part::ApiServer], http: "api", redis: "api-tcp" },
+    Cut { from: &[Part::OtherActivators], http: "activators", redis: "activators-tcp" },
 ];
+
+/// A row with its activator.
+struct Row {
+    cut: &'static Cut,
+    /// Address of the activator.
+    activator: String,
+    /// Whether the activator is in the slices of the workload.
+    listed: bool,
+}
 
 /// A row that runs.
 struct Course {
-    cut: &'static Cut,
-    /// Address of its activator.
-    activator: String,
+    row: Row,
     redis: Redis,
-    /// Whether its activator was in the slices.
-    listed: bool,
     loads: Vec<RunningLoad>,
     websocket: Child,
     queue: Child,
@@ -118,14 +124,15 @@ async fn sessions_through_activators_that_are_cut_off_live_and_their_workloads_s
     })
     .await?;
     let addresses = addresses(&namespace, &ready_pods(&client, "activator").await?).await?;
-    let rows = CUTS.iter().zip(&addresses);
-    let prepared = try_join_all(rows.map(|(cut, address)| cut.prepare(&namespace, address))).await?;
+    let databases = try_join_all(CUTS.iter().map(|cut| cut.create(&namespace))).await?;
+    let chosen = choose(&namespace, addresses.clone()).await?;
+    try_join_all(chosen.iter().map(|row| row.until_it_responds(&namespace))).await?;
 
     // Last, so that it is not at zero before the cuts.
     plain("idle").create(&namespace).await?;
     let mut courses = Vec::new();
-    for ((cut, address), (url, redis)) in CUTS.iter().zip(&addresses).zip(prepared) {
-        courses.push(cut.start(&namespace, address, &url, redis).await?);
+    for (row, redis) in chosen.into_iter().zip(databases) {
+        courses.push(row.start(&namespace, redis).await?);
     }
     sleep(Duration::from_secs(2)).await;
     let cut_at = Instant::now();
@@ -133,33 +140,36 @@ async fn sessions_through_activators_that_are_cut_off_live_and_their_workloads_s
     for course in &courses {
         filters.extend(course.isolate(&namespace, &addresses).await?);
     }
-    for course in courses.iter().filter(|course| course.cut.is_silent()) {
+    let is_listed = |course: &&Course| course.row.listed && course.row.cut.is_silent();
+    for course in courses.iter().filter(is_listed) {
         let deadline = DRAIN + Duration::from_secs(30);
-        until_in_slices(&namespace, course.cut.http, &course.activator, false, deadline).await?;
+        until_in_slices(&namespace, course.row.cut.http, &course.row.activator, false, deadline).await?;
     }
-    println!("silent activators left the slices {} s after the cuts", cut_at.elapsed().as_secs());
+    let listed = courses.iter().filter(is_listed).count();
+    ensure!(listed > 0, "no silent activator was in the slices of its workload");
+    println!("{listed} silent activators left the slices {} s after the cuts", cut_at.elapsed().as_secs());
     until_replicas(&namespace, "idle", |n| n == 0, DRAIN * 2 + TO_ZERO).await?;
     println!("idle was at zero {} s after the cuts", cut_at.elapsed().as_secs());
     for course in &courses {
-        let size = replicas(&namespace, course.cut.http).await?;
-        ensure!(size == 1, "{}: the size is {size}", course.cut.http);
+        let size = replicas(&namespace, course.row.cut.http).await?;
+        ensure!(size == 1, "{}: the size is {size}", course.row.cut.http);
     }
     for course in &mut courses {
-        course.until_ended().await.with_context(|| course.cut.http)?;
+        course.until_ended().await.with_context(|| course.row.cut.http)?;
     }
     println!("the sessions ended {} s after the cuts", cut_at.elapsed().as_secs());
     // The end of requests is published, or reported when the cut is over.
     let is_published = |cut: &Cut| !cut.is_silent() || !cut.from.contains(&Part::ApiServer);
-    for course in courses.iter().filter(|course| is_published(course.cut)) {
+    for course in courses.iter().filter(|course| is_published(course.row.cut)) {
         course.until_at_zero(&namespace).await?;
     }
     println!("workloads were at zero {} s after the cuts", cut_at.elapsed().as_secs());
     drop(filters);
     for course in &courses {
         course.until_at_zero(&namespace).await?;
-        if course.listed {
+        if course.row.listed {
             let deadline = Duration::from_secs(30);
-            until_in_slices(&namespace, course.cut.http, &course.activator, true, deadline).await?;
+            until_in_slices(&namespace, course.row.cut.http, &course.row.activator, true, deadline).await?;
         }
         course.redis.delete(&namespace).await?;
     }
@@ -173,6 +183,22 @@ fn plain(name: &str) -> Workload {
     let workload =
         Workload { sidecar: Sidecar::None, target: "100".to_owned(), max_replicas: 1, ..Workload::new(name) };
     workload.annotated("timeout", TIMEOUT).annotated("response-start-timeout", TIMEOUT)
+}
+
+/// Gives each row an activator of its own, of the slices of its workload as far as there are enough.
+async fn choose(namespace: &TestNamespace, mut free: Vec<String>) -> Result<Vec<Row>> {
+    let mut listed = Vec::new();
+    for cut in &CUTS {
+        let endpoints = endpoints(namespace, cut.http).await?;
+        let position = free.iter().position(|address| endpoints.contains(address));
+        listed.push(position.map(|position| free.swap_remove(position)));
+    }
+    let rows = CUTS.iter().zip(listed).map(|(cut, address)| {
+        let listed = address.is_some();
+        let activator = address.or_else(|| free.pop()).context("fewer activators than rows")?;
+        Ok(Row { cut, activator, listed })
+    });
+    rows.collect()
 }
 
 /// The addresses of pods of Rouse.
@@ -217,8 +243,8 @@ impl Cut {
         self.from.iter().any(|part| !matches!(part, Part::OtherActivators | Part::ApiServer))
     }
 
-    /// Creates its workloads. Returns the address and port of the activator for HTTP, and a Redis.
-    async fn prepare(&self, namespace: &TestNamespace, activator: &str) -> Result<(String, Redis)> {
+    /// Creates its workloads, and waits until they have pods.
+    async fn create(&self, namespace: &TestNamespace) -> Result<Redis> {
         let workload = plain(self.http);
         workload.create(namespace).await?;
         let redis = Redis::new(self.redis, false, false)?;
@@ -226,30 +252,34 @@ impl Cut {
         let ip = redis.cluster_ip(namespace).await?;
         redis.set_greeting(namespace, &ip).await?;
         until_first_response(&workload.url(namespace).await?, namespace, POD_START).await?;
-        let url = format!("http://{activator}:{}/", leased_port(namespace, self.http).await?);
-        until_activators_respond(&url, namespace, POD_START).await?;
-        Ok((url, redis))
+        Ok(redis)
+    }
+}
+
+// === impl Row ===
+
+impl Row {
+    async fn url(&self, namespace: &TestNamespace) -> Result<String> {
+        Ok(format!("http://{}:{}/", self.activator, leased_port(namespace, self.cut.http).await?))
+    }
+
+    async fn until_it_responds(&self, namespace: &TestNamespace) -> Result<()> {
+        until_activators_respond(&self.url(namespace).await?, namespace, POD_START).await
     }
 
     /// Starts its sessions.
-    async fn start(
-        &'static self,
-        namespace: &TestNamespace,
-        activator: &str,
-        url: &str,
-        redis: Redis,
-    ) -> Result<Course> {
+    async fn start(self, namespace: &TestNamespace, redis: Redis) -> Result<Course> {
+        let url = self.url(namespace).await?;
         let requests =
-            Load { timeout: LASTS * 2, ..Load::concurrency(url, 1, LASTS, Duration::from_secs(1)) };
+            Load { timeout: LASTS * 2, ..Load::concurrency(&url, 1, LASTS, Duration::from_secs(1)) };
         let calls = Load { grpc: true, ..requests.clone() };
+        let (http, tcp) = (leased_port(namespace, self.cut.http), leased_port(namespace, self.cut.redis));
         Ok(Course {
-            cut: self,
-            activator: activator.to_owned(),
             redis,
-            listed: is_in_slices(namespace, self.http, activator).await?,
             loads: vec![requests.start(namespace).await?, calls.start(namespace).await?],
-            websocket: session(WEBSOCKET, activator, leased_port(namespace, self.http).await?)?,
-            queue: session(QUEUE, activator, leased_port(namespace, self.redis).await?)?,
+            websocket: session(WEBSOCKET, &self.activator, http.await?)?,
+            queue: session(QUEUE, &self.activator, tcp.await?)?,
+            row: self,
         })
     }
 }
@@ -261,7 +291,7 @@ impl Course {
     async fn isolate(&self, namespace: &TestNamespace, activators: &[String]) -> Result<Vec<PacketFilter>> {
         let client = &namespace.client;
         let mut cut_off = Vec::new();
-        for part in self.cut.from {
+        for part in self.row.cut.from {
             cut_off.extend(match part {
                 Part::Adapters => addresses(namespace, &ready_pods(client, "metrics-adapter").await?).await?,
                 Part::LeadingAdapter => {
@@ -272,18 +302,18 @@ impl Course {
                     addresses(namespace, &[leader(client, "zero-scaler").await?]).await?
                 }
                 Part::OtherActivators => {
-                    activators.iter().filter(|other| **other != self.activator).cloned().collect()
+                    activators.iter().filter(|other| **other != self.row.activator).cloned().collect()
                 }
                 Part::ApiServer => Vec::new(),
             });
         }
-        let (table, activator) = (self.cut.http.replace('-', "_"), &self.activator);
+        let (table, activator) = (self.row.cut.http.replace('-', "_"), &self.row.activator);
         let mut filters = Vec::new();
         if !cut_off.is_empty() {
             let rule = format!("ip saddr {activator} ip daddr {{ {} }} drop", cut_off.join(", "));
             filters.push(PacketFilter::add(&format!("inet rouse_{table}"), "forward", &rule)?);
         }
-        if self.cut.from.contains(&Part::ApiServer) {
+        if self.row.cut.from.contains(&Part::ApiServer) {
             let rule = format!("ip saddr {activator} tcp dport 6443 drop");
             filters.push(PacketFilter::add(&format!("inet rouse_{table}_api"), "input", &rule)?);
         }
@@ -299,7 +329,7 @@ impl Course {
     }
 
     async fn until_at_zero(&self, namespace: &TestNamespace) -> Result<()> {
-        until_replicas(namespace, self.cut.http, |n| n == 0, TO_ZERO).await?;
+        until_replicas(namespace, self.row.cut.http, |n| n == 0, TO_ZERO).await?;
         self.redis.until_at_zero(namespace).await
     }
 }
