@@ -87,7 +87,7 @@ async fn connection_without_a_byte_neither_counts_nor_pokes() {
         other.next_beat().await;
     }
     assert_eq!(receiver.rest(), []);
-    assert_eq!(harness.held(), 0);
+    harness.until_held(0).await;
 }
 
 #[tokio::test]
@@ -424,7 +424,7 @@ async fn request_of_a_no_wake_rule_neither_wakes_nor_counts() {
         assert_eq!(at_zero.body, body, "{method} {path}");
     }
     assert!(receiver.rest().is_empty(), "no poke");
-    assert_eq!(harness.held(), 0);
+    harness.until_held(0).await;
 
     let client = send("GET", "/", "curl");
     assert_eq!(receiver.next().await.messages[0].key, key(), "another request pokes");

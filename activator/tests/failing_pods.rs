@@ -76,7 +76,7 @@ async fn no_get_fails_while_pods_are_killed_and_replaced() {
     for client in clients {
         within("the last answer", client).await.unwrap();
     }
-    assert_eq!(harness.held(), 0);
+    harness.until_held(0).await;
 }
 
 #[tokio::test]

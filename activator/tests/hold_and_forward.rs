@@ -42,7 +42,7 @@ async fn holds_request_until_its_pod_answers_the_probe() {
     for part in ["rouse-hold", "rouse-pod", "rouse-probe", "rouse-forward"] {
         assert!(answer.header("server-timing").contains(part), "{:?}", answer.head.headers);
     }
-    assert_eq!(harness.held(), 0);
+    harness.until_held(0).await;
 }
 
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn answers_504_after_the_wake_timeout() {
     assert_eq!(answer.status(), 504);
     let problem = answer.problem();
     assert_eq!((&problem["reason"], &problem["workload"]), (&"WakeTimeout".into(), &"shop/web".into()));
-    assert_eq!(harness.held(), 0);
+    harness.until_held(0).await;
 }
 
 #[tokio::test]

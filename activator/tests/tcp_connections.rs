@@ -100,7 +100,7 @@ async fn resets_connection_after_the_wake_timeout() {
     let mut client = connect(&harness).await;
     let error = within("the end", client.read(&mut [0])).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    assert_eq!(harness.held(), 0);
+    harness.until_held(0).await;
 }
 
 #[tokio::test]

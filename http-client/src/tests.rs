@@ -279,6 +279,29 @@ async fn ends_unread_upload_some_seconds_after_its_early_response() {
     tokio::time::timeout(Duration::from_secs(15), released).await.unwrap();
 }
 
+/// A proxy whose own server closed behind an early response discards the rest of the upload.
+#[tokio::test]
+async fn ends_upload_when_the_server_closes_its_sending_side_behind_the_response() {
+    let (app, pool) = (App::start().await, Pool::new(OPTIONS));
+    let (more, body) = futures::channel::mpsc::unbounded::<Result<Frame<Bytes>, io::Error>>();
+    let request = Request::post("/").body(StreamBody::new(body)).unwrap();
+    let serve = async {
+        let mut connection = app.accept().await;
+        connection.write_all(b"HTTP/1.1 413 No\r\ncontent-length: 2\r\n\r\nno").await.unwrap();
+        connection
+    };
+    let (mut connection, response) = tokio::join!(serve, send(&pool, &app, request));
+    assert_eq!(text(response.unwrap()).await, "no");
+    assert!(!more.is_closed());
+    connection.shutdown().await.unwrap();
+    let released = async {
+        while !more.is_closed() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(late_upload::LINGER / 2, released).await.unwrap();
+}
+
 #[tokio::test]
 async fn reports_failed_request_body_as_such() {
     let (app, pool) = (App::start().await, Pool::new(OPTIONS));

@@ -229,5 +229,5 @@ fn continue_upload<B: RequestBody>(
         },
         linger,
     );
-    StreamSource::Uploading { half: read, _upload: late }
+    StreamSource::Uploading { half: read, upload: late }
 }

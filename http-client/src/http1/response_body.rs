@@ -54,7 +54,7 @@ pub(crate) enum StreamSource {
     Connection(Connection),
     /// A connection whose request is still being sent. It closes after both, or some time after the
     /// response.
-    Uploading { half: OwnedReadHalf, _upload: LateUpload },
+    Uploading { half: OwnedReadHalf, upload: LateUpload },
 }
 
 type FramePoll = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
@@ -167,11 +167,14 @@ impl ResponseStream {
 
     /// Returns the connection to its home if no byte of a later message was read.
     fn end(self) {
-        if let (StreamSource::Connection(connection), Some(home)) = (self.source, self.home)
-            && self.decoder == ResponseDecoder::Ended
-            && self.read.is_empty()
-        {
-            home.put(connection);
+        match (self.source, self.home) {
+            (StreamSource::Connection(connection), Some(home))
+                if self.decoder == ResponseDecoder::Ended && self.read.is_empty() =>
+            {
+                home.put(connection);
+            }
+            (StreamSource::Connection(_), _) => {}
+            (StreamSource::Uploading { half, upload }, _) => upload.response_ended(half),
         }
     }
 }
