@@ -4,6 +4,7 @@
 mod client;
 mod grpc;
 mod load_command;
+mod model;
 mod send;
 mod serve;
 
@@ -20,7 +21,8 @@ struct Args {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Respond to every request with 200, after `?work=MILLISECONDS`, with `?bytes=NUMBER` of body,
-    /// and to calls of gRPC with their message; send back what an upgraded connection sends
+    /// to calls of gRPC with their message, and to `/v1/chat/completions?tokens=NUMBER` with tokens
+    /// as server-sent events; send back what an upgraded connection sends
     Serve(serve::ServeArgs),
     /// Receive commands to send load: GET
     /// /send?url=..&rate=..|concurrency=..&seconds=..&work=..&newConnections=..&grpc=.. or to

@@ -1,7 +1,7 @@
 //! The app: responds to every request with 200, after the time and with as many bytes as the
-//! request sets, and to [calls of gRPC](crate::grpc). It sends back what it receives on an upgraded
-//! connection. With a number of servers, further requests wait for a free server in order of
-//! arrival, so that the pod has a known knee.
+//! request sets, to [calls of gRPC](crate::grpc), and as a [model server](crate::model). It sends
+//! back what it receives on an upgraded connection. With a number of servers, further requests wait
+//! for a free server in order of arrival, so that the pod has a known knee.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::grpc;
+use crate::{grpc, model};
 
 /// Header with the name of the pod.
 pub(crate) const POD_HEADER: HeaderName = HeaderName::from_static("sample-app-pod");
@@ -81,7 +81,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
             let running = (request.uri().path() != HEALTH_PATH).then(|| RunningRequest::count_in(occupancy));
             let query = request.uri().query();
             let work = parameter(query, "work").map_or(default_work, Duration::from_millis);
-            let work = work_on(servers, work.min(LONGEST_WORK));
+            let work = work.min(LONGEST_WORK);
+            let tokens = model::is_request(request.uri())
+                .then(|| (parameter(query, "tokens").unwrap_or(model::DEFAULT_TOKENS), work));
+            let work = work_on(servers, work);
             let result = parameter(query, "bytes").map_or(result, body_of);
             let mut headers = HeaderMap::from_iter([(POD_HEADER, name), (STARTED_HEADER, started)]);
             if let Some(running) = &running {
@@ -100,6 +103,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
                     work.await;
                     drop(running);
                 })
+            } else if let Some((tokens, work)) = tokens {
+                model::add_headers(&mut headers);
+                read(request.into_body()).await;
+                model::response(tokens, work, running)
             } else {
                 // The body is read to its end first, as an app would.
                 read(request.into_body()).await;
