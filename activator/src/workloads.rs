@@ -89,6 +89,8 @@ pub struct Workload {
     pub no_wake: Option<Arc<NoWake>>,
     /// Whether browsers get a page while there is no pod.
     pub waiting_page: bool,
+    /// Whether streams of server-sent events are kept alive while they are held.
+    pub sse_keep_alive: bool,
     /// What is observed of each of its pods; `None` if nothing is.
     pub observation: Option<Observation>,
     /// Why its pods do not start, if the zero-scaler has found a cause.

@@ -3,9 +3,11 @@
 //! Some requests are not load: health checks, scrapes of metrics, and requests that match a
 //! workload's `no-wake` rules. They do not wake the workload, and are neither held nor counted.
 //! Above zero the app answers them; at zero the activator does, with a response of this module.
-//! Browsers are held like all other clients, and then get the [`waiting_page`].
+//! Browsers are held like all other clients, and then get the [`waiting_page`]. Streams of events
+//! may be kept alive while they are held: [`held_stream`].
 
 mod health_check;
+pub mod held_stream;
 pub mod local_body;
 mod no_wake;
 mod scrape;

@@ -13,6 +13,7 @@
 
 mod browser;
 mod fair_scheduler;
+mod kept_stream;
 mod uncounted;
 
 use std::net::SocketAddr;
@@ -97,10 +98,10 @@ impl HttpHandler {
     /// Each connection reserves memory for this future, and a held request keeps it in use. So
     /// values that would be moved from function to function are boxed, and so are rare branches.
     pub async fn handle(
-        &self,
+        self: &Arc<Self>,
         request: Box<Request<IncomingBody>>,
         addresses: &Arc<ConnectionAddresses>,
-        forwarder: &Forwarder,
+        forwarder: &Arc<Forwarder>,
     ) -> Response<HandlerBody> {
         if let Err(malformed) = gateway::check_request(&request) {
             return self.reject_malformed(malformed, &request);
@@ -114,14 +115,14 @@ impl HttpHandler {
             result.unwrap_or_else(|error| self.fail(&error))
         } else if let Some(browser) = self.browser_request(&*request) {
             Box::pin(self.serve_browser(browser, request, addresses, forwarder)).await
+        } else if self.keeps_alive(&*request) {
+            Box::pin(self.serve_stream(request, addresses, forwarder)).await
         } else {
             let result = match self.admit(request, addresses, forwarder.worker()) {
                 Ok(request) => self.serve(request, forwarder).await,
                 Err(error) => Err(error),
             };
-            let response = result.unwrap_or_else(|error| self.fail(&error));
-            self.workload.metrics().answered(response.status());
-            response
+            self.respond(result)
         };
         name_call_status(&mut response, call);
         if self.asks_clients_to_reconnect() {
@@ -143,6 +144,13 @@ impl HttpHandler {
         response
     }
 
+    /// Counts the response, or that to an error.
+    fn respond(&self, result: Result<Response<HandlerBody>, RequestError>) -> Response<HandlerBody> {
+        let response = result.unwrap_or_else(|error| self.fail(&error));
+        self.workload.metrics().answered(response.status());
+        response
+    }
+
     fn fail(&self, error: &RequestError) -> Response<HandlerBody> {
         tracing::debug!(workload = %self.workload.key(), %error, "request failed");
         local(error_response::respond(error, self.workload.key()))
@@ -161,10 +169,7 @@ impl HttpHandler {
         loop {
             let mut slot = match request.granted.take() {
                 Some(slot) => slot,
-                None => self
-                    .acquire(&mut request, deadline)
-                    .await
-                    .map_err(|error| request.name_own(&self.workload, error))?,
+                None => self.acquire(&mut request, deadline).await?,
             };
             request.held |= slot.waited();
             request.reduce_call_timeout().map_err(|rejection| request.fail(rejection))?;
@@ -272,7 +277,8 @@ impl HttpHandler {
         };
         acquired.map_err(|rejection| {
             let is_late = until < deadline && Instant::now() >= until;
-            request.fail(if is_late { DeadlineExceeded.into() } else { rejection })
+            let rejection = if is_late { DeadlineExceeded.into() } else { rejection };
+            request.fail(request.name_own(&self.workload, rejection))
         })
     }
 
@@ -366,10 +372,10 @@ mod tests {
 
     fn size_of<'a, F>(
         _: impl FnOnce(
-            &'a HttpHandler,
+            &'a Arc<HttpHandler>,
             Box<Request<IncomingBody>>,
             &'a Arc<ConnectionAddresses>,
-            &'a Forwarder,
+            &'a Arc<Forwarder>,
         ) -> F,
     ) -> usize {
         std::mem::size_of::<F>()

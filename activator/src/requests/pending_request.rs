@@ -26,13 +26,17 @@ use crate::queue::slot_queue::SlotPermit;
 use crate::queue::workload_throttler::WorkloadThrottler;
 use crate::reports::pod_observer::ObservedRequest;
 use crate::reports::request_counter::CountedRequest;
+use crate::requests::at_zero::held_stream::HeldStream;
 use crate::requests::at_zero::local_body::LocalBody;
 use crate::requests::error_response::{self, RequestError};
 use crate::requests::upgrade::Upgrade;
 use crate::traces::request_trace::RequestTrace;
 
-/// The body of a pod's response, or one made by this process.
-pub type HandlerBody = Either<TimedResponseBody<ResponseGuard>, LocalBody>;
+/// The body of a pod's response.
+pub type PodBody = TimedResponseBody<ResponseGuard>;
+
+/// The body of a pod's response, perhaps behind comments, or one made by this process.
+pub type HandlerBody = Either<Either<PodBody, Box<HeldStream<PodBody>>>, LocalBody>;
 
 /// What the body of a pod's response holds.
 #[derive(Debug)]
@@ -154,14 +158,12 @@ impl PendingRequest {
     }
 
     /// Names a pod of the workload that has waited for it, perhaps for itself.
-    pub(super) fn name_own(&self, workload: &WorkloadThrottler, error: RequestError) -> RequestError {
-        match error {
-            RequestError::Rejected(Rejection::WakeTimeout { after })
-                if workload.has_pod_at(self.addresses.peer_ip()) =>
-            {
-                Rejection::OwnRequest { after }.into()
+    pub(super) fn name_own(&self, workload: &WorkloadThrottler, rejection: Rejection) -> Rejection {
+        match rejection {
+            Rejection::WakeTimeout { after } if workload.has_pod_at(self.addresses.peer_ip()) => {
+                Rejection::OwnRequest { after }
             }
-            error => error,
+            rejection => rejection,
         }
     }
 
@@ -205,7 +207,9 @@ pub(super) fn into_response(
         None => Some(guard),
     };
     match guard {
-        Some(guard) => TimedResponseBody::wrap(response, Some(guard), timer).map(Either::Left),
+        Some(guard) => {
+            TimedResponseBody::wrap(response, Some(guard), timer).map(|body| Either::Left(Either::Left(body)))
+        }
         // The tunnel holds the guard; a 101 has no body.
         None => response.map(|_| Either::Right(Either::Left(Full::default()))),
     }

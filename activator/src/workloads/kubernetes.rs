@@ -167,6 +167,7 @@ fn workload(service: &ServerlessService) -> Workload {
         timeouts: spec.timeouts.map(timeouts).unwrap_or_default(),
         no_wake: spec.no_wake.as_ref().and_then(|spec| no_wake(service, spec)),
         waiting_page: spec.waiting_page,
+        sse_keep_alive: spec.sse_keep_alive,
         observation: spec.observation.map(observation),
         start_failure: status.and_then(|status| status.start_failure.as_ref()).map(start_failure),
         wake_target: spec.wake_target.clone(),

@@ -24,9 +24,9 @@ use super::DEADLINE;
 use super::work_log::{self, Work};
 
 /// Refuses what is for another pod, as a queue-proxy does; a plain one has no queue-proxy. Answers
-/// `/echo` with the request's body as it arrives, `/upgrade` and `/tunnel` with an echoing tunnel,
-/// and everything else with its address once it is released. Every response has the trace context
-/// of its request.
+/// `/echo` and `/events` with the request's body as it arrives, `/upgrade` and `/tunnel` with an
+/// echoing tunnel, and everything else with its address once it is released. Every response has the
+/// trace context of its request.
 pub struct FakePod {
     state: Arc<PodState>,
     _stop: DropGuard,
@@ -239,6 +239,11 @@ impl PodState {
         let context: Vec<_> = context.map(|(name, value)| (name.clone(), value.clone())).collect();
         let mut response = match request.uri().path() {
             "/echo" => Response::new(Either::Right(Either::Left(request.into_body()))),
+            "/events" => {
+                assert_eq!(request.headers()["accept-encoding"], "identity");
+                let response = Response::builder().header("content-type", "text/event-stream");
+                response.body(Either::Right(Either::Left(request.into_body()))).unwrap()
+            }
             "/upgrade" | TUNNEL_PATH => upgrade(request, running),
             _ => self.when_release(request).await,
         };

@@ -85,6 +85,9 @@ pub struct ServerlessServiceSpec {
     /// Whether activators give browsers a page while there is no pod.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waiting_page: bool,
+    /// Whether activators keep streams of server-sent events alive while they are held.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sse_keep_alive: bool,
     /// Timeouts that activators apply to requests. Set if the pods have no queue-proxy, which would
     /// apply the timeouts of its pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -121,8 +121,9 @@ impl<G: ResponseGuard> TimedResponseBody<G> {
         }
     }
 
-    /// Shares the body with the timeout list.
-    fn share(&mut self) {
+    /// Shares the body with the timeout list. A body that a server does not poll at once is shared
+    /// by its owner.
+    pub fn share(&mut self) {
         if !matches!(&self.state, BodyState::Fresh(live) if live.timer.has_timeouts()) {
             return;
         }

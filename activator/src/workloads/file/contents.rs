@@ -111,6 +111,9 @@ struct WorkloadEntry {
     /// Browsers get a page while there is no pod.
     #[serde(default)]
     waiting_page: bool,
+    /// Streams of server-sent events are kept alive while they are held.
+    #[serde(default)]
+    sse_keep_alive: bool,
     /// Rejects requests while there is no pod.
     #[serde(default)]
     paused: bool,
@@ -207,6 +210,7 @@ impl FileContents {
             no_wake: (!entry.no_wake.is_empty())
                 .then(|| Arc::new(NoWake { rules: entry.no_wake, ..NoWake::default() })),
             waiting_page: entry.waiting_page,
+            sse_keep_alive: entry.sse_keep_alive,
             observation: None,
             start_failure: None,
             wake_target: None,
@@ -341,11 +345,12 @@ mod tests {
     #[test]
     fn parses_json() {
         let json = r#"{"workloads": [{"name": "a/b", "ports": [{"listen": 1, "pod": 2}], "containerConcurrency": 3,
-                "waitingPage": true}],
+                "waitingPage": true, "sseKeepAlive": true}],
             "metricsAdapters": ["127.0.0.1:8080"]}"#;
         let contents = FileContents::parse(json).unwrap();
         let workload = &contents.workloads[&Key::new("a", "b")];
-        assert_eq!((workload.container_concurrency, workload.waiting_page), (3, true));
+        let settings = (workload.container_concurrency, workload.waiting_page, workload.sse_keep_alive);
+        assert_eq!(settings, (3, true, true));
         assert_eq!(contents.metrics_adapters.len(), 1);
     }
 

@@ -162,7 +162,7 @@ fn empty_or_invalid_selector_selects_nothing() {
     let service = |selector: &str| -> ServerlessService {
         serde_json::from_value(json!({
             "metadata": {"namespace": "shop", "name": "web"},
-            "spec": {"service": "web", "selector": selector, "mode": "Proxy", "numActivators": 1, "waitingPage": true,
+            "spec": {"service": "web", "selector": selector, "mode": "Proxy", "numActivators": 1, "waitingPage": true, "sseKeepAlive": true,
                 "wakeTarget": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
             "status": {"mode": "Serve", "ports":
                 [{"name": "http", "servicePort": 80, "activatorPort": 20001, "podPort": 8012},
@@ -174,7 +174,7 @@ fn empty_or_invalid_selector_selects_nothing() {
     assert_eq!(workload(&service("")).selector, None);
     assert_eq!(workload(&service("a in")).selector, None);
     let read = workload(&service("app=web"));
-    assert!(read.selector.is_some() && read.serving && read.waiting_page);
+    assert!(read.selector.is_some() && read.serving && read.waiting_page && read.sse_keep_alive);
     assert_eq!(read.wake_target.map(|target| target.name).as_deref(), Some("web"));
     let port =
         |activator_port, protocol| LeasedPort { activator_port, pod_port: None, app_port: None, protocol };

@@ -115,6 +115,16 @@ pub(crate) const WAITING_PAGE: Setting<bool> = Setting {
     when: "Set it for an app that people open in a browser, and that takes seconds to start.",
 };
 
+const SSE_KEEP_ALIVE: Setting<bool> = Setting {
+    key: None,
+    annotation: entry("sse-keep-alive", &BOOLEAN),
+    default: false,
+    meaning: "Whether a held request with `Accept: text/event-stream` gets the head of its response at once, and \
+              then comments, so that no idle timeout ends it.",
+    when: "Set it for an app that streams, such as a model server, and starts for longer than a front door's \
+           idle timeout.",
+};
+
 /// Wakes, and pods that start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WakeSettings {
@@ -130,6 +140,7 @@ pub struct WakeSettings {
     pub no_wake_response: NoWakeResponse,
     /// `spec.waitingPage` takes precedence.
     pub waiting_page: bool,
+    pub sse_keep_alive: bool,
 }
 
 // === impl WakeSettings ===
@@ -147,6 +158,7 @@ impl WakeSettings {
             no_wake: reader.read(&NO_WAKE, None),
             no_wake_response: reader.read(&NO_WAKE_RESPONSE, None),
             waiting_page: reader.read(&WAITING_PAGE, None),
+            sse_keep_alive: reader.read(&SSE_KEEP_ALIVE, None),
         }
     }
 

@@ -55,6 +55,7 @@ fn annotations_override_the_config_map() {
         ("no-wake", "GET /healthz"),
         ("no-wake-response", "503"),
         ("waiting-page", "true"),
+        ("sse-keep-alive", "true"),
         ("schedule", "Sat 10:00-14:00: 1"),
     ]);
     let mut expected = accepted(&[]);
@@ -86,6 +87,7 @@ fn annotations_override_the_config_map() {
     expected.wake.no_wake = NoWakeRules::parse("GET /healthz").unwrap();
     expected.wake.no_wake_response = NoWakeResponse::parse("503").unwrap();
     expected.wake.waiting_page = true;
+    expected.wake.sse_keep_alive = true;
     expected.scale.schedule = Schedule::parse("Sat 10:00-14:00: 1");
     assert_eq!(settings, expected);
 }
@@ -153,6 +155,7 @@ fn config_map_applies_without_annotations() {
     expected.wake.no_wake = NoWakeRules::default();
     expected.wake.no_wake_response = NoWakeResponse::default();
     expected.wake.waiting_page = false;
+    expected.wake.sse_keep_alive = false;
     expected.timeouts.total = Duration::from_secs(300);
     expected.timeouts.response_start = Duration::from_secs(300);
     expected.timeouts.idle = Duration::ZERO;
@@ -327,6 +330,7 @@ fn any_annotations() -> impl Strategy<Value = BTreeMap<String, String>> {
         "no-wake",
         "no-wake-response",
         "waiting-page",
+        "sse-keep-alive",
         "schedule",
     ]);
     prop::collection::btree_map(

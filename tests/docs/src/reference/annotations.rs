@@ -77,6 +77,8 @@ Notes:
   own](../howto/schedules.md).
 - `no-wake` and `waiting-page`: the rules, their response and the page are explained [on a page of
   their own](../howto/requests-at-zero.md).
+- `sse-keep-alive`: [which requests, and what a failure
+  is](../howto/front-doors/model-servers.md#streams-that-are-held).
 - `metric`: with `none` see [keep CPU alone](../howto/coming-from/plain-hpa.md#keep-cpu-alone). A
   PodAutoscaler has `scaler: Other` instead. `rps` is accepted for `requests-per-second`. The
   default target is 100 for concurrency and 200 for requests per second.

@@ -76,6 +76,7 @@ pub(super) fn serverless_service(
         wake_queue_depth: settings.wake.queue_depth,
         no_wake: NoWakeSpec::of_settings(settings),
         waiting_page: settings.wake.waiting_page,
+        sse_keep_alive: settings.wake.sse_keep_alive,
         timeouts: (!sidecar.is_required()).then(|| timeouts(settings)),
         observation: (!sidecar.is_required() && autoscaler.spec.learns(settings))
             .then(|| observation(settings)),
@@ -182,11 +183,12 @@ mod tests {
     }
 
     #[test]
-    fn passes_waiting_page_to_activators() {
-        let annotations = [("autoscaling.rouse.dev/waiting-page".to_owned(), "true".to_owned())];
+    fn passes_settings_of_held_requests_to_activators() {
+        let annotations = ["waiting-page", "sse-keep-alive"]
+            .map(|key| (format!("autoscaling.rouse.dev/{key}"), "true".to_owned()));
         let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations.into());
         let spec = serverless_service(&autoscaler(), &selection("app=web"), &settings, REQUIRED, &plan());
-        assert_eq!((errors, spec.waiting_page), (vec![], true));
+        assert_eq!((errors, spec.waiting_page, spec.sse_keep_alive), (vec![], true, true));
     }
 
     #[test]
