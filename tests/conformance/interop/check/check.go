@@ -64,7 +64,7 @@ func (r Refusal) Error() string { return "documented: " + r.Reason }
 // Equal fails if got is another value.
 func Equal[T comparable](what string, got, want T) error {
 	if got != want {
-		return fmt.Errorf("%s is %.200v, want %.200v", what, got, want)
+		return fmt.Errorf("%s is %.200s, want %.200s", what, fmt.Sprint(got), fmt.Sprint(want))
 	}
 	return nil
 }
