@@ -69,14 +69,20 @@ const DEPARTURES: [(Departure, usize); 6] = [
     (Departure::StreamReset, 10_000),
 ];
 
-async fn upload(to: SocketAddr, departure: Departure, sent: usize) -> TcpStream {
+/// `accept` is what the client wants.
+async fn upload(to: SocketAddr, accept: &str, departure: Departure, sent: usize) -> TcpStream {
     let mut client = TcpStream::connect(to).await.unwrap();
     if departure == Departure::StreamReset {
-        let frames = [frame(SETTINGS, 0, 0, []), request(1, "POST", "/", &[]), data(1, vec![0; sent])];
+        let frames = [
+            frame(SETTINGS, 0, 0, []),
+            request(1, "POST", "/", &[("accept", accept)]),
+            data(1, vec![0; sent]),
+        ];
         client.write_all(&[PREFACE.to_vec(), frames.iter().flat_map(Frame::bytes).collect()].concat()).await
     } else {
-        let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
-        client.write_all(&[head.to_vec(), vec![0; sent]].concat()).await
+        let head =
+            format!("POST / HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\nContent-Length: 1000000\r\n\r\n");
+        client.write_all(&[head.into_bytes(), vec![0; sent]].concat()).await
     }
     .unwrap();
     client
@@ -106,10 +112,10 @@ async fn until_waiting(proxy: &impl Waiting, count: usize) {
     assert!(reached.await.is_ok(), "{} requests wait instead of {count}", proxy.waiting().await);
 }
 
-async fn all_leave(proxy: &impl Waiting, address: SocketAddr) {
+async fn all_leave(proxy: &impl Waiting, address: SocketAddr, accept: &str) {
     let mut clients = Vec::new();
     for (departure, sent) in DEPARTURES {
-        clients.push((upload(address, departure, sent).await, departure));
+        clients.push((upload(address, accept, departure, sent).await, departure));
     }
     until_waiting(proxy, DEPARTURES.len()).await;
     let mut open = Vec::new();
@@ -137,7 +143,14 @@ async fn silent_app() -> (SocketAddr, JoinSet<()>) {
 async fn uploads_whose_clients_leave_an_activator_are_not_held() {
     let (app, _app) = silent_app().await;
     let path = WorkloadAtZero::start_without_sidecar(app).await;
-    all_leave(&path, path.address).await;
+    all_leave(&path, path.address, "*/*").await;
+}
+
+#[tokio::test]
+async fn uploads_whose_clients_leave_a_stream_that_is_kept_alive_are_not_held() {
+    let (app, _app) = silent_app().await;
+    let path = WorkloadAtZero::start_without_sidecar(app).await;
+    all_leave(&path, path.address, "text/event-stream").await;
 }
 
 #[tokio::test]
@@ -150,7 +163,7 @@ async fn uploads_whose_clients_leave_a_sidecar_are_not_queued() {
     while sidecar.metric("rouse_queue_proxy_requests_in_flight").await != 1 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    all_leave(&sidecar, sidecar.traffic).await;
+    all_leave(&sidecar, sidecar.traffic, "*/*").await;
 }
 
 /// Over HTTP/2 only an interim response has a head while the request is held.

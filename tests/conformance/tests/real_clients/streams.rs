@@ -9,7 +9,10 @@ use tokio::sync::mpsc;
 
 use crate::app;
 use crate::client::{VERSIONS, next, send, take};
+use crate::support::workload_at_zero::WorkloadAtZero;
 use crate::{pattern, through_each};
+
+const COMMENT: &str = ": waiting for a pod\n\n";
 
 #[tokio::test]
 async fn forwards_each_server_sent_event_and_the_disconnect() {
@@ -39,6 +42,48 @@ async fn forwards_each_server_sent_event_and_the_disconnect() {
         }
     })
     .await;
+}
+
+/// With a sidecar in the pod and without: the upload goes on behind the head of the response.
+#[tokio::test]
+async fn held_stream_is_kept_alive_and_its_disconnect_reaches_the_app() {
+    let (ends, mut ended) = mpsc::channel(1);
+    let app = app::serve(move |request: Request<_>| {
+        let ends = ends.clone();
+        async move {
+            let (events, body) = app::channel_body();
+            tokio::spawn(async move {
+                let mut upload = request.into_body();
+                while let Some(Ok(frame)) = upload.frame().await {
+                    events.send(frame).await.unwrap();
+                }
+                ends.send(()).await.unwrap();
+            });
+            Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
+        }
+    })
+    .await;
+    for version in VERSIONS {
+        for path in [WorkloadAtZero::start(app).await, WorkloadAtZero::start_without_sidecar(app).await] {
+            let (upload, body) = app::channel_body();
+            let request = Request::post("/").header("accept", "text/event-stream").body(body).unwrap();
+            let mut response = send(path.address, version, request).await;
+            assert_eq!(response.headers()["content-type"], "text/event-stream");
+            assert_eq!(next(response.body_mut()).await.unwrap(), COMMENT, "{version:?}");
+            path.wait_until_held().await;
+            path.report_pod().await;
+            for event in ["data: 1\n\n", "data: 2\n\n"] {
+                upload.send(Frame::data(event.into())).await.unwrap();
+                let mut received = next(response.body_mut()).await.unwrap();
+                while received == COMMENT {
+                    received = next(response.body_mut()).await.unwrap();
+                }
+                assert_eq!(received, event, "{version:?}");
+            }
+            drop((response, upload));
+            ended.recv().await.unwrap();
+        }
+    }
 }
 
 #[tokio::test]

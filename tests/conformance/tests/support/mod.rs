@@ -168,6 +168,8 @@ impl Activator {
         let workload = Workload {
             selector: Some(Selector::parse("app=web").unwrap()),
             sidecar,
+            // Requests that are not held must not be changed by it.
+            sse_keep_alive: true,
             ports: vec![LeasedPort {
                 activator_port: port,
                 pod_port: Some(setup.app.port()),
