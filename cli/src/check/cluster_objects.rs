@@ -64,6 +64,8 @@ pub struct ClusterObjects {
     pub injection_binding: Fetched<MutatingAdmissionPolicyBinding>,
     /// The webhook in place of both.
     pub injection_webhook: Fetched<MutatingWebhookConfiguration>,
+    /// A labelled pod as a dry run of its creation returns it; not found without the webhook.
+    pub labelled_pod: Fetched<Pod>,
     /// [`DEPLOYMENTS`], by name.
     pub deployments: BTreeMap<&'static str, Fetched<Deployment>>,
     /// The Secret with the serving certificate.
@@ -110,6 +112,7 @@ impl ClusterObjects {
             self.injection.unreadable(&format!("MutatingAdmissionPolicy {INJECTION}")),
             self.injection_binding.unreadable(&format!("MutatingAdmissionPolicyBinding {INJECTION}")),
             self.injection_webhook.unreadable(&format!("MutatingWebhookConfiguration {INJECTION}")),
+            self.labelled_pod.unreadable("the webhook, by a dry run that creates a labelled pod"),
             self.certificate.unreadable(&format!("Secret {system}/{}", serving_secret(self))),
             self.system.unreadable(&format!("Namespace {system}")),
             self.pods.unreadable(&format!("pods in {system}")),

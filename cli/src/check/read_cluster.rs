@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use autoscaler::contract::{CONFIG_MAP, INJECTION};
+use autoscaler::contract::{CONFIG_MAP, INJECT_LABEL, INJECTION};
 use futures::{StreamExt, stream};
 use http::Request;
 use http::header::DATE;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::client::Body;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::cluster::manifests::{manifests, plural};
 use super::cluster_objects::{
@@ -48,6 +48,7 @@ pub(super) async fn read(session: &Session, now: Timestamp) -> Result<ClusterObj
         injection: Api::all(client.clone()).get(INJECTION).await.into(),
         injection_binding: Api::all(client.clone()).get(INJECTION).await.into(),
         injection_webhook: Api::all(client.clone()).get(INJECTION).await.into(),
+        labelled_pod: Fetched::NotFound,
         deployments: named(session, DEPLOYMENTS).await,
         certificate: Fetched::NotFound,
         system: Api::all(client.clone()).get(&session.system_namespace).await.into(),
@@ -60,8 +61,33 @@ pub(super) async fn read(session: &Session, now: Timestamp) -> Result<ClusterObj
     for name in CUSTOM_RESOURCES {
         cluster.custom_resources.insert(name, Api::all(client.clone()).get(name).await.into());
     }
+    if cluster.injection.is_absent() && cluster.injection_webhook.found().is_some() {
+        cluster.labelled_pod = labelled_pod(session).await;
+    }
     cluster.certificate = system_api::<Secret>(session).get(&serving_secret(&cluster)).await.into();
     Ok(cluster)
+}
+
+/// Has the API server call the webhook. The pod meets each Pod Security level.
+async fn labelled_pod(session: &Session) -> Fetched<Pod> {
+    let pod = serde_json::from_value(json!({
+        "metadata": {"generateName": "rouse-check-", "labels": {INJECT_LABEL: "true"}},
+        "spec": {
+            "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{
+                "name": "app",
+                "image": "app",
+                "ports": [{"containerPort": 8080}],
+                "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+            }],
+        },
+    }));
+    let pods: Api<Pod> = Api::namespaced(session.client.clone(), &session.namespace);
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    match pod {
+        Ok(pod) => pods.create(&dry_run, &pod).await.into(),
+        Err(error) => Fetched::Unreadable(error.to_string()),
+    }
 }
 
 /// The API server's clock, because the clock of the user's machine may differ.

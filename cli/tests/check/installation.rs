@@ -259,5 +259,11 @@ async fn accepts_a_webhook_in_place_of_the_policy() {
     api.put(path, webhook(json!({})));
     assert_only(&api, object, "NoInjection", "log of Deployment metrics-adapter").await;
     api.put(path, webhook(json!({"caBundle": "Q0E="})));
+    // The API server ignores that it cannot call the webhook.
+    assert_only(&api, object, "NoInjection", "port 10250 of the metrics-adapter's pods").await;
+    api.respond_to_creations("/api/v1/namespaces/shop/pods", |mut pod| {
+        pod["spec"]["initContainers"] = json!([{"name": "queue-proxy"}]);
+        pod
+    });
     assert_eq!(findings(&api).await, Vec::<Value>::new());
 }

@@ -1,5 +1,6 @@
 //! The policy or the webhook that adds the sidecar, where pods are labelled for it.
 
+use autoscaler::api::sidecar;
 use autoscaler::contract::INJECTION;
 use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::admissionregistration::v1::{MatchResources, MutatingWebhookConfiguration};
@@ -17,7 +18,7 @@ pub(super) fn check(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> 
         return narrowed(cluster, workloads);
     }
     if !cluster.injection_webhook.is_absent() {
-        return cluster.injection_webhook.found().and_then(|webhook| check_webhook(webhook, &lost));
+        return cluster.injection_webhook.found().and_then(|webhook| check_webhook(cluster, webhook, &lost));
     }
     let finding = |object: String| {
         Finding::error(object, CheckReason::NoInjection, format!("it does not exist, so {lost}"))
@@ -31,16 +32,31 @@ pub(super) fn check(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> 
     Some(finding(format!("MutatingWebhookConfiguration {INJECTION}")).with_fix(fix))
 }
 
-/// The API server connects to a webhook only if it can verify its certificate.
-fn check_webhook(webhook: &MutatingWebhookConfiguration, lost: &str) -> Option<Finding> {
+/// The API server connects to a webhook only if it can verify its certificate. That it could not
+/// connect is hidden by the webhook's failurePolicy.
+fn check_webhook(
+    cluster: &ClusterObjects,
+    webhook: &MutatingWebhookConfiguration,
+    lost: &str,
+) -> Option<Finding> {
     let mut webhooks = webhook.webhooks.iter().flatten();
-    if webhooks.any(|webhook| webhook.client_config.ca_bundle.is_some()) {
+    let has_authority = webhooks.any(|webhook| webhook.client_config.ca_bundle.is_some());
+    let is_called =
+        || cluster.labelled_pod.found().is_none_or(|pod| pod.spec.as_ref().and_then(sidecar).is_some());
+    let (problem, fix) = if !has_authority {
+        let problem = "it has no caBundle, which the metrics-adapter writes";
+        (problem, "see the log of Deployment metrics-adapter; then restart the pods")
+    } else if !is_called() {
+        let problem = "a dry run that creates a labelled pod returned it without a sidecar, and failurePolicy Ignore \
+                       hides why the API server did not call the webhook";
+        let fix = "let the API server connect to port 10250 of the metrics-adapter's pods \
+                   (docs/howto/operate/platforms.md#the-port-of-the-metrics-api); then restart the pods";
+        (problem, fix)
+    } else {
         return None;
-    }
+    };
     let object = format!("MutatingWebhookConfiguration {INJECTION}");
-    let problem = format!("it has no caBundle, which the metrics-adapter writes, so {lost}");
-    let fix = "see the log of Deployment metrics-adapter; then restart the pods";
-    Some(Finding::error(object, CheckReason::NoInjection, problem).with_fix(fix))
+    Some(Finding::error(object, CheckReason::NoInjection, format!("{problem}: {lost}")).with_fix(fix))
 }
 
 /// A policy with a binding for another one, or one that does not select the workloads.
