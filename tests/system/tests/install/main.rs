@@ -9,6 +9,7 @@ mod field_owners;
 mod installed;
 mod kustomize;
 mod other_adapter;
+mod platforms;
 mod readme;
 mod release;
 mod restored_etcd;
