@@ -14,7 +14,9 @@ use activator::args::Limits;
 use activator::workloads::Workload;
 use activator::workloads::no_wake::NoWake;
 use autoscaler::contract::{PROBE_ACTIVATOR, PROBE_HEADER, WORKLOAD_HEADER};
+use autoscaler::history::FirstRequest;
 use autoscaler::settings::{NoWakeResponse, Pause};
+use autoscaler::stats::FirstRequestReport;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -72,6 +74,28 @@ async fn first_request_pokes_every_receiver_once() {
         let answer = within("answer", request).await.unwrap();
         assert!(answer.header("server-timing").contains("rouse-poke"), "{:?}", answer.head.headers);
     }
+}
+
+/// `why` names it. The query may have secrets.
+#[tokio::test]
+async fn client_that_ends_idleness_is_reported_without_the_query_of_its_request() {
+    let harness = Harness::start().await;
+    let [mut receiver, _other] = with_receivers(&harness).await;
+    let scrape = |agent: &str| {
+        let request = Request::get(harness.url("/metrics?token=secret")).header("user-agent", agent);
+        harness.send(request.body(Full::default()).unwrap())
+    };
+    let _first = scrape("Prometheus/3.5.0");
+    harness.until_held(1).await;
+    let _busy = scrape("curl/8.14.1");
+    harness.until_held(2).await;
+    let mut reports = Vec::new();
+    for _ in 0..3 {
+        reports.extend(receiver.next_beat().await.first_requests);
+    }
+    let client = "127.0.0.1".parse().unwrap();
+    let request = FirstRequest::of_http(client, "GET", "/metrics", Some(b"Prometheus/3.5.0"));
+    assert_eq!(reports, [FirstRequestReport { key: key(), request }]);
 }
 
 /// As load balancers check a port.

@@ -7,12 +7,14 @@
 //! One workload takes at most [`MAX_BYTES`]. Missing data leaves a gap: no sample, or a sample
 //! without a load, and never a zero.
 
+mod first_request;
 mod report;
 mod sample;
 mod wake;
 
 use std::collections::VecDeque;
 
+pub use first_request::{ClientVisits, FirstRequest, FirstRequests};
 pub use report::{CurrentSample, CurrentSamples, HistoryReport, TimedSample};
 pub use sample::{INTERVAL_MS, Sample};
 use sample::{SAMPLES, SampleSeries};

@@ -30,4 +30,4 @@ pub use report_stream::{ReportStream, StreamState};
 pub use request_progress::RequestProgress;
 pub use request_stats::{RequestStats, RequestStatsReport};
 pub use sample_size::{extrapolate, outliers, sample_size, widened_sample};
-pub use stat::{ActivatorReport, PodStat, SlowWake, Stat, StatMessage, WakeReport};
+pub use stat::{ActivatorReport, FirstRequestReport, PodStat, SlowWake, Stat, StatMessage, WakeReport};

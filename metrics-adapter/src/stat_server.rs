@@ -19,7 +19,7 @@ use autoscaler::contract::{
     ACTIVATOR_ACCOUNT, DECISIONS_PATH, FORWARD_PATH, METRICS_ADAPTER_ACCOUNT, PUSH_PATH, ZERO_SCALER_ACCOUNT,
 };
 use autoscaler::stats::reporters::{BEAT, LOST_AFTER};
-use autoscaler::stats::{ActivatorReport, WakeReport};
+use autoscaler::stats::{ActivatorReport, FirstRequestReport, WakeReport};
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::{IntoResponse, Response};
@@ -190,8 +190,12 @@ impl StatServer {
         for pod in &push.pods {
             self.pod_reports.record(self.collector.clock().second_of(pod.stat.timestamp), pod);
         }
+        let now = component_base::clock::unix_millis();
         for WakeReport { key, wake } in &push.wakes {
-            self.history.record_wake(key, *wake, component_base::clock::unix_millis());
+            self.history.record_wake(key, *wake, now);
+        }
+        for FirstRequestReport { key, request } in push.first_requests {
+            self.history.record_first_request(&key, request, now);
         }
     }
 

@@ -43,6 +43,7 @@ use crate::requests::handler::Handler;
 use crate::requests::uncounted_requests::UncountedRequests;
 use crate::stats::metrics::{self, MemoryMetrics, Metrics, TcpMetrics};
 use crate::stats::request_counter::RequestCounter;
+use crate::stats::returning_clients::ReturningClients;
 use crate::stats::stats_endpoint::StatsEndpoint;
 use crate::stats::uncounted_places::UncountedPlaces;
 use crate::tcp::tcp_proxy::{TcpProxy, TcpProxyParts};
@@ -256,6 +257,7 @@ fn handlers(args: &Args, pod: PodAddresses, admission: &Admission) -> Vec<Handle
         no_wake: args.no_wake.clone().unwrap_or_default(),
         places: admission.uncounted.clone(),
     });
+    let clients = Arc::new(ReturningClients::default());
     let handler = || Handler {
         counter: admission.counter.clone(),
         breaker: admission.breaker.clone(),
@@ -263,6 +265,7 @@ fn handlers(args: &Args, pod: PodAddresses, admission: &Admission) -> Vec<Handle
         availability: admission.availability.clone(),
         identity: PodIdentity::new(args.pod_uid.clone()),
         uncounted: uncounted.clone(),
+        clients: clients.clone(),
         timers: RequestTimers::new(args.timeouts()),
     };
     std::iter::repeat_with(handler).take(args.workers()).collect()

@@ -2,6 +2,7 @@
 
 pub(crate) mod metrics;
 pub(crate) mod request_counter;
+pub(crate) mod returning_clients;
 pub(crate) mod stats_endpoint;
 pub(crate) mod uncounted_places;
 

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use arc_swap::Guard;
 use autoscaler::Key;
+use autoscaler::history::FirstRequest;
 use autoscaler::routing::slot_lending::SlotMessage;
 use component_base::clock::unix_millis;
 use proxy::health_checks::uncounted_places;
@@ -118,9 +119,10 @@ impl WorkloadThrottler {
         self.metrics.get()
     }
 
-    /// Counts a request in; the first of an idle workload pokes.
-    pub fn count_request(&self) -> CountedRequest {
-        self.context.reporter.request_in(&self.counter)
+    /// Counts a request in; the first of an idle workload pokes, and is reported as `describe`
+    /// returns it.
+    pub fn count_request(&self, describe: impl FnOnce() -> Option<FirstRequest>) -> CountedRequest {
+        self.context.reporter.request_in(&self.counter, describe)
     }
 
     /// Observes a request that is sent to this pod, if a target is learned from it.

@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
+use autoscaler::history::FirstRequest;
 use autoscaler::stats::{
-    ActivatorReport, CarriedWorkloads, PodStat, SlowWake, Stat, StatMessage, WakeReport,
+    ActivatorReport, CarriedWorkloads, FirstRequestReport, PodStat, SlowWake, Stat, StatMessage, WakeReport,
 };
 use component_base::clock;
 use parking_lot::Mutex;
@@ -43,6 +44,8 @@ const BURST_DELAY: Duration = Duration::from_millis(100);
 const MAX_SLOW_WAKES: usize = 64;
 /// Wakes that wait for the next report. More are only in the histograms.
 const MAX_WAKES: usize = 256;
+/// First requests that wait for the next report. More are not reported.
+const MAX_FIRST_REQUESTS: usize = 256;
 
 /// The reported workloads, and the outlet for their reports.
 #[derive(Debug)]
@@ -51,6 +54,7 @@ pub struct ConcurrencyReporter {
     reported: Mutex<HashMap<Key, Arc<RequestCounter>>>,
     slow_wakes: Mutex<Vec<SlowWake>>,
     wakes: Mutex<Vec<WakeReport>>,
+    first_requests: Mutex<Vec<FirstRequestReport>>,
     bursts: PendingBursts,
     outlet: StatReporter,
 }
@@ -73,15 +77,22 @@ impl ConcurrencyReporter {
             reported: Mutex::default(),
             slow_wakes: Mutex::default(),
             wakes: Mutex::default(),
+            first_requests: Mutex::default(),
             bursts: PendingBursts::default(),
             outlet,
         }
     }
 
-    /// Counts a request; the first of an idle workload pokes.
-    pub fn request_in(&self, counter: &Arc<RequestCounter>) -> CountedRequest {
+    /// Counts a request; the first of an idle workload pokes, and is reported as `describe` returns
+    /// it.
+    pub fn request_in(
+        &self,
+        counter: &Arc<RequestCounter>,
+        describe: impl FnOnce() -> Option<FirstRequest>,
+    ) -> CountedRequest {
         let now = Instant::now();
         if let Some(sent) = counter.enter(now) {
+            self.first_request(counter.key(), describe);
             self.reported.lock().insert(counter.key().clone(), counter.clone());
             self.outlet.poke(self.early_push(counter, EarlyReport::POKE), sent);
             self.bursts.add(counter, now);
@@ -109,6 +120,13 @@ impl ConcurrencyReporter {
         let mut waiting = self.wakes.lock();
         if waiting.len() < MAX_WAKES {
             waiting.push(wake);
+        }
+    }
+
+    fn first_request(&self, key: &Key, describe: impl FnOnce() -> Option<FirstRequest>) {
+        let mut waiting = self.first_requests.lock();
+        if waiting.len() < MAX_FIRST_REQUESTS {
+            waiting.extend(describe().map(|request| FirstRequestReport { key: key.clone(), request }));
         }
     }
 
@@ -164,9 +182,15 @@ impl ConcurrencyReporter {
             messages.push(StatMessage { key: key.clone(), stat });
             !period.was_idle
         });
-        let slow_wakes = std::mem::take(&mut *self.slow_wakes.lock());
-        let wakes = std::mem::take(&mut *self.wakes.lock());
-        ActivatorReport { is_beat: true, messages, pods, slow_wakes, wakes, ..ActivatorReport::default() }
+        ActivatorReport {
+            is_beat: true,
+            messages,
+            pods,
+            slow_wakes: std::mem::take(&mut *self.slow_wakes.lock()),
+            wakes: std::mem::take(&mut *self.wakes.lock()),
+            first_requests: std::mem::take(&mut *self.first_requests.lock()),
+            ..ActivatorReport::default()
+        }
     }
 
     fn early_push(&self, counter: &RequestCounter, early: EarlyReport) -> ActivatorReport {

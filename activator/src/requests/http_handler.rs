@@ -23,8 +23,10 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use autoscaler::contract::INTERNAL_HEADERS;
+use autoscaler::history::FirstRequest;
 use bytes::Bytes;
-use http::{Request, Response, Version};
+use http::header::USER_AGENT;
+use http::{HeaderValue, Request, Response, Version};
 use http_body::Body;
 use http_body_util::{Either, Full};
 use http_client::ResponseBody;
@@ -225,7 +227,7 @@ impl HttpHandler {
         self.workload.check_admission()?;
         let upgrade = Upgrade::of(&mut *request);
         let memory = self.take_memory(request.version(), upgrade.is_some())?;
-        let counted = self.workload.count_request();
+        let counted = self.workload.count_request(|| Some(describe(&request, addresses)));
         self.workload.prober().probe_if_wanted();
         prepare_for_pod(&mut *request, addresses);
         let (head, body) = (*request).into_parts();
@@ -352,6 +354,12 @@ fn name_call_status(response: &mut Response<HandlerBody>, call: Option<Call>) {
     if call.is_some_and(|call| CallFailure::respond(response, call)) {
         *response.body_mut() = Either::Right(Either::Left(Full::default()));
     }
+}
+
+/// The request for a report, as it was sent.
+fn describe<B>(request: &Request<B>, addresses: &ConnectionAddresses) -> FirstRequest {
+    let agent = request.headers().get(USER_AGENT).map(HeaderValue::as_bytes);
+    FirstRequest::of_http(addresses.peer_ip(), request.method().as_str(), request.uri().path(), agent)
 }
 
 fn prepare_for_pod<B>(request: &mut Request<B>, addresses: &ConnectionAddresses) {

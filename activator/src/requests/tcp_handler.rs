@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use autoscaler::history::FirstRequest;
 use proxy::client_stream::abort::Abort;
 use proxy::listener::{AcceptedConnection, ConnectionAddresses};
 use proxy::server::{self, ServerOptions};
@@ -124,7 +125,7 @@ impl TcpHandler {
                 ..self.context.idle_timeouts
             },
             counted: Some(counted),
-            count: || self.workload.count_request(),
+            count: || self.count(addresses),
             stop,
         };
         if let Err(error) = relay.run(&mut client, &mut pod).await {
@@ -143,7 +144,7 @@ impl TcpHandler {
         self.workload.check_admission()?;
         let placed = async {
             self.wait_for_turn(addresses, deadline).await?;
-            let counted = self.workload.count_request();
+            let counted = self.count(addresses);
             self.workload.prober().probe_if_wanted();
             let (slot, pod) = self.open_tunnel(addresses, received, deadline).await?;
             Ok(PlacedConnection { pod, _slot: slot, counted })
@@ -153,6 +154,10 @@ impl TcpHandler {
             placed = placed => placed,
             () = client_left(client) => Err(TcpRejection::ClientDisconnected),
         }
+    }
+
+    fn count(&self, addresses: &ConnectionAddresses) -> CountedRequest {
+        self.workload.count_request(|| Some(FirstRequest::of_connection(addresses.peer_ip())))
     }
 
     /// Waits until the peer may wake the workload, if the connection would.

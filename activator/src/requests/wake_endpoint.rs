@@ -121,7 +121,8 @@ async fn hold(workload: &WorkloadThrottler) -> Result<(), Rejection> {
     let received = Instant::now();
     workload.check_admission()?;
     let _memory = workload.memory().take(CONNECTION_BYTES)?;
-    let _counted = workload.count_request();
+    // The peer is the front door, not its client.
+    let _counted = workload.count_request(|| None);
     workload.prober().probe_if_wanted();
     workload.acquire(received, received + workload.wake_timeout(), || 0).await.map(drop)
 }

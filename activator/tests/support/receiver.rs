@@ -61,5 +61,8 @@ impl Receiver {
 }
 
 fn has_content(push: &ActivatorReport) -> bool {
-    !push.messages.is_empty() || !push.slow_wakes.is_empty() || !push.wakes.is_empty()
+    !push.messages.is_empty()
+        || !push.slow_wakes.is_empty()
+        || !push.wakes.is_empty()
+        || !push.first_requests.is_empty()
 }

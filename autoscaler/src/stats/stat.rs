@@ -8,7 +8,7 @@ use super::AppStat;
 use super::plausible::is_plausible;
 use crate::Key;
 use crate::contract::version_skew::KnownItems;
-use crate::history::Wake;
+use crate::history::{FirstRequest, Wake};
 
 /// Most items of one frame. With the longest names they take less than 1 MiB.
 const MAX_ITEMS: usize = 800;
@@ -86,6 +86,9 @@ pub struct ActivatorReport {
     /// Wakes whose first held request was answered since the last report.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wakes: Vec<WakeReport>,
+    /// Requests since the last report that ended a second without requests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub first_requests: Vec<FirstRequestReport>,
     /// Messages of workloads that could not be decoded.
     #[serde(skip_serializing)]
     pub skipped: usize,
@@ -108,6 +111,8 @@ struct DecodedReport {
     slow_wakes: KnownItems<SlowWake>,
     #[serde(default)]
     wakes: KnownItems<WakeReport>,
+    #[serde(default)]
+    first_requests: KnownItems<FirstRequestReport>,
 }
 
 /// A request that was held for long, for an event on the workload.
@@ -126,11 +131,18 @@ pub struct WakeReport {
     pub wake: Wake,
 }
 
+/// A [`FirstRequest`] and its workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstRequestReport {
+    pub key: Key,
+    pub request: FirstRequest,
+}
+
 // === impl ActivatorReport ===
 
 impl ActivatorReport {
-    /// Divides a report into frames of at most 1 MiB, so that receivers can bound them. Slow wakes
-    /// and wakes are in the last one: senders bound their number.
+    /// Divides a report into frames of at most 1 MiB, so that receivers can bound them. Slow wakes,
+    /// wakes and first requests are in the last one: senders bound their number.
     pub fn into_frames(mut self) -> Vec<Self> {
         let mut frames = Vec::new();
         while self.messages.len() + self.pods.len() > MAX_ITEMS {
@@ -146,11 +158,18 @@ impl ActivatorReport {
 
 impl From<DecodedReport> for ActivatorReport {
     fn from(decoded: DecodedReport) -> Self {
-        let DecodedReport { activator, sequence, is_poke, is_beat, messages, pods, slow_wakes, wakes } =
-            decoded;
-        let KnownItems { items: messages, skipped } = messages;
-        let (pods, slow_wakes, wakes) = (pods.items, slow_wakes.items, wakes.items);
-        Self { activator, sequence, is_poke, is_beat, messages, pods, slow_wakes, wakes, skipped }
+        Self {
+            activator: decoded.activator,
+            sequence: decoded.sequence,
+            is_poke: decoded.is_poke,
+            is_beat: decoded.is_beat,
+            messages: decoded.messages.items,
+            pods: decoded.pods.items,
+            slow_wakes: decoded.slow_wakes.items,
+            wakes: decoded.wakes.items,
+            first_requests: decoded.first_requests.items,
+            skipped: decoded.messages.skipped,
+        }
     }
 }
 
@@ -282,10 +301,12 @@ mod tests {
     fn unknown_items_of_a_report_are_skipped_one_by_one() {
         let text = r#"{"activator":"a","sequence":4,"is_beat":true,
             "messages":[{"key":{"namespace":"shop","name":"web"},"stat":{"requestCount":2.0}},{"key":7},"x"],
-            "wakes":[{"newer":1}],"newer":{}}"#;
+            "wakes":[{"newer":1}],"newer":{},"first_requests":[{"newer":1},
+            {"key":{"namespace":"shop","name":"web"},"request":{"client":"10.1.2.3"}}]}"#;
         let report: ActivatorReport = serde_json::from_str(text).unwrap();
         assert_eq!((report.sequence, report.is_beat, report.skipped), (4, true, 2));
         assert_eq!((report.messages[0].stat.request_count, report.wakes.len()), (2.0, 0));
+        assert_eq!(report.first_requests.len(), 1);
         let again: ActivatorReport = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
         assert_eq!(again, ActivatorReport { skipped: 0, ..report });
         assert!(serde_json::from_str::<ActivatorReport>(r#"{"activator":1,"messages":[]}"#).is_err());

@@ -3,15 +3,15 @@
 //! The multi-scaler records every attempt to decide, with data or without; `/why` shows them. The
 //! history is bounded per workload, and workloads that left the table are dropped. A follower
 //! records its own attempts, and shows them once it leads. It also has the last changes of the
-//! learned target, the [last hour](HourHistory) of each workload in few numbers, and how often its
-//! metric is queried.
+//! learned target, the [last hour](HourHistory) of each workload in few numbers, the clients that
+//! ended its idleness, and how often its metric is queried.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::history::{HourHistory, Sample, Wake};
+use autoscaler::history::{ClientVisits, FirstRequest, FirstRequests, HourHistory, Sample, Wake};
 use autoscaler::learning_report::Phase;
 use autoscaler::scaling::decider::{DeciderSpec, ScaleResult};
 use autoscaler::stats::collection::WindowAverages;
@@ -36,6 +36,7 @@ struct WorkloadHistory {
     records: VecDeque<DecisionRecord>,
     target_changes: VecDeque<TargetChange>,
     hour: HourHistory,
+    first_requests: FirstRequests,
     queries: QueryTimes,
 }
 
@@ -107,6 +108,18 @@ impl DecisionHistory {
         if let Some(history) = self.lock().get_mut(key) {
             history.hour.record_wake(wake, now);
         }
+    }
+
+    /// Adds a request that ended a second without requests; `now` is in Unix milliseconds.
+    pub fn record_first_request(&self, key: &Key, request: FirstRequest, now: i64) {
+        if let Some(history) = self.lock().get_mut(key) {
+            history.first_requests.record(request, now);
+        }
+    }
+
+    /// The clients of such requests in the last hour, the most frequent first.
+    pub fn first_requests(&self, key: &Key, now: i64) -> Vec<ClientVisits> {
+        self.lock().get(key).map(|history| history.first_requests.clients(now)).unwrap_or_default()
     }
 
     /// Reads from the last hour of a workload.

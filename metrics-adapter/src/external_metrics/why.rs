@@ -1,10 +1,12 @@
-//! WhyReport: the settings, the current value, the learned target and the last decisions of a
-//! workload, as JSON and as text.
+//! WhyReport: the settings, the current value, the learned target, the clients that end idleness,
+//! and the last decisions of a workload, as JSON and as text.
 //!
 //! Served at `/why`, to explain the size of a workload. Times are UTC. Decisions are shown before
 //! minReplicas and maxReplicas, which the writer of `/scale` applies.
 
+mod clients;
 mod learned_target;
+mod utc;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use autoscaler::Key;
 use autoscaler::api::ScheduleStatus;
 use autoscaler::contract::quantity::format_milli;
+use autoscaler::history::ClientVisits;
 use autoscaler::scaling::decider::{DeciderSpec, DecisionRule};
 use http::{HeaderMap, Uri, header};
 use serde_json::{Value, json};
@@ -21,6 +24,7 @@ use crate::external_metrics::error::ApiError;
 use crate::external_metrics::error::missing_data::MissingData;
 use crate::external_metrics::value::MetricValues;
 use crate::external_metrics::why::learned_target::LearnedTargetReport;
+use crate::external_metrics::why::utc::time;
 use crate::watches::workloads::Workload;
 use autoscaler::scaling::decision_reason::DecisionReason;
 use autoscaler::scaling::readable::CompactNumber;
@@ -51,6 +55,10 @@ pub(super) struct WhyReport {
     scheduled: Option<ScheduleStatus>,
     /// `None` if learning is off.
     learned: Option<LearnedTargetReport>,
+    /// What wakes the workload, or keeps it awake.
+    clients: Vec<ClientVisits>,
+    /// Time of the report, in Unix milliseconds.
+    now: i64,
     records: Vec<DecisionRecord>,
 }
 
@@ -61,6 +69,7 @@ impl WhyReport {
         let key = Key::new(namespace, name);
         let workload = values.workloads.borrow().get(&key).cloned();
         let workload = workload.ok_or_else(|| ApiError::UnknownWorkload(key.to_string()))?;
+        let now = component_base::clock::unix_millis();
         let pods = values.pods.select(namespace, &workload.selector, workload.sidecar).unwrap_or_default();
         Ok(Self {
             served: values.average(&workload, workload.measure).map(format_milli),
@@ -68,8 +77,10 @@ impl WhyReport {
             existing: pods.iter().filter(|pod| pod.exists).count(),
             activators: values.collector.connected_activators(),
             queried_after: values.history.query_interval(&key),
-            scheduled: workload.schedule.as_ref().map(|s| s.at(component_base::clock::unix_millis()).into()),
+            scheduled: workload.schedule.as_ref().map(|s| s.at(now).into()),
             learned: LearnedTargetReport::new(values, &workload),
+            clients: values.history.first_requests(&key, now),
+            now,
             records: values.history.of(&key),
             workload,
         })
@@ -91,6 +102,7 @@ impl WhyReport {
             "activators": self.activators,
             "hpaQueryIntervalSeconds": self.queried_after.map(|millis| millis / 1000),
             "learning": self.learned.as_ref().map(LearnedTargetReport::json),
+            "firstRequests": clients::json(&self.clients),
             "decisions": self.records.iter().map(decision).collect::<Vec<_>>(),
         })
     }
@@ -127,6 +139,8 @@ impl WhyReport {
                 millis / 1000
             );
         }
+        let window_ms = i64::try_from(windows.stable.as_millis()).unwrap_or(i64::MAX);
+        text.push_str(&clients::text(&self.clients, window_ms, self.now));
         text.push_str(&self.learned.as_ref().map_or_else(String::new, LearnedTargetReport::text));
         let columns = ["time (UTC)", "desired", "ready", "stable", "panic", "spare", "reason"];
         let _ = writeln!(text, "\n{}", row(columns.map(str::to_owned)));
@@ -215,10 +229,6 @@ fn rule(rule: DecisionRule) -> &'static str {
         DecisionRule::PanicHold => "panic-hold",
         DecisionRule::ScaleDownDelay => "scale-down-delay",
     }
-}
-
-fn time(unix_millis: i64) -> String {
-    jiff::Timestamp::from_millisecond(unix_millis).unwrap_or_default().to_string()
 }
 
 #[cfg(test)]

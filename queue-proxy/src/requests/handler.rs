@@ -8,9 +8,10 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use autoscaler::contract;
+use autoscaler::history::FirstRequest;
 use autoscaler::routing::breaker::Breaker;
 use bytes::Bytes;
-use http::header::{HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue, USER_AGENT};
 use http::{Request, Response};
 use http_body_util::{Either, Full};
 use http_client::ResponseBody;
@@ -32,6 +33,7 @@ use crate::memory::ClientAccount;
 use crate::readiness::availability::{Availability, START_TIMEOUT};
 use crate::readiness::pod_identity::{Destination, PodIdentity};
 use crate::stats::request_counter::{InFlightRequest, RequestCounter};
+use crate::stats::returning_clients::ReturningClients;
 use crate::stats::uncounted_places::UncountedRequest;
 
 const PROBE: HeaderName = HeaderName::from_static(contract::PROBE_HEADER);
@@ -57,6 +59,7 @@ pub(crate) struct Handler {
     pub(crate) availability: Availability,
     pub(crate) identity: PodIdentity,
     pub(crate) uncounted: Arc<UncountedRequests>,
+    pub(crate) clients: Arc<ReturningClients>,
     pub(crate) timers: RequestTimers,
 }
 
@@ -142,6 +145,9 @@ impl Handler {
             Err(exceeded) => return error_response(exceeded.into()),
         };
         let mut in_flight = self.counter.enter(sender == Sender::OwnProxy);
+        if in_flight.ended_idleness() {
+            self.record_client(&request, addresses);
+        }
         let mut timer = self.timers.start(in_flight.arrived().into());
         request.body_mut().report_to(timer.activity());
         let is_upgrade = upgrade.is_some();
@@ -161,6 +167,12 @@ impl Handler {
             return tunnel.relay(response, in_flight, timer.idle_timeout());
         }
         app_response(response, RequestGuard::Counted(in_flight), timer)
+    }
+
+    fn record_client(&self, request: &Request<RequestBody>, addresses: &ConnectionAddresses) {
+        let agent = request.headers().get(USER_AGENT).map(HeaderValue::as_bytes);
+        let (method, path) = (request.method().as_str(), request.uri().path());
+        self.clients.record(FirstRequest::of_http(addresses.peer_ip(), method, path, agent));
     }
 
     /// Admits the request, and forwards it.

@@ -18,6 +18,9 @@ use proxy::timeouts::response_body::ResponseGuard;
 
 use super::metrics::{Metrics, RequestOutcome};
 
+/// Time without an arrival or a request in flight after which the pod is idle.
+const IDLE: Duration = Duration::from_secs(1);
+
 /// The requests in the sidecar. One lock, held for a few additions.
 #[derive(Debug)]
 pub(crate) struct RequestCounter {
@@ -38,6 +41,7 @@ pub(crate) struct InFlightRequest {
     counter: Arc<RequestCounter>,
     arrived: Instant,
     proxied: bool,
+    ended_idleness: bool,
     outcome: RequestOutcome,
     permit: Option<BreakerPermit>,
     /// Since when the app has it; in the queue, the arrival.
@@ -67,11 +71,12 @@ impl RequestCounter {
 
     /// Enters a request that has arrived; `proxied` if an activator sent it.
     pub(crate) fn enter(self: &Arc<Self>, proxied: bool) -> InFlightRequest {
-        let arrived = self.count_arrival(proxied);
+        let (arrived, ended_idleness) = self.count_arrival(proxied);
         InFlightRequest {
             counter: self.clone(),
             arrived,
             proxied,
+            ended_idleness,
             outcome: RequestOutcome::Cancelled,
             permit: None,
             in_app: arrived,
@@ -85,12 +90,15 @@ impl RequestCounter {
         ActiveConnection { counter: self.clone(), proxied }
     }
 
-    fn count_arrival(&self, proxied: bool) -> Instant {
+    /// Returns the time of the arrival, and whether the pod was idle until then.
+    fn count_arrival(&self, proxied: bool) -> (Instant, bool) {
         let now = now();
         let mut counts = self.lock();
+        let was_quiet = now.saturating_duration_since(counts.last_arrival) >= IDLE;
+        let was_idle = was_quiet && counts.stats.in_flight() == 0;
         counts.stats.request_in(now, proxied);
         counts.last_arrival = now;
-        now
+        (now, was_idle)
     }
 
     pub(crate) fn in_flight(&self) -> u64 {
@@ -136,6 +144,11 @@ impl InFlightRequest {
     /// The connection was upgraded: the rest is not a response, and has no time in the app.
     pub(crate) fn leave_app(&mut self) {
         self.progress = RequestProgress::Untimed;
+    }
+
+    /// Whether the pod was idle until this request arrived straight from its client.
+    pub(crate) fn ended_idleness(&self) -> bool {
+        self.ended_idleness && !self.proxied
     }
 
     /// Time of the request's arrival.
@@ -187,3 +200,5 @@ fn now() -> Instant {
 mod accounting;
 #[cfg(test)]
 mod app_time;
+#[cfg(test)]
+mod idleness;

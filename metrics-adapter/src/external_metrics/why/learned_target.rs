@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::decisions::decision_history::TargetChange;
 use crate::external_metrics::value::MetricValues;
+use crate::external_metrics::why::utc::time;
 use crate::learning::target_in_force::TargetInForce;
 use crate::watches::workloads::Workload;
 use autoscaler::scaling::readable::CompactNumber;
@@ -117,8 +118,4 @@ impl LearnedTargetReport {
 fn change(change: &TargetChange) -> Value {
     let TargetChange { at, from, to, phase } = change;
     json!({"at": time(*at), "from": from, "to": to, "phase": phase.to_string()})
-}
-
-fn time(unix_millis: i64) -> String {
-    jiff::Timestamp::from_millisecond(unix_millis).unwrap_or_default().to_string()
 }

@@ -1,3 +1,4 @@
+use autoscaler::history::FirstRequest;
 use autoscaler::learning_report::Phase;
 use autoscaler::settings::LearnTarget::{self, Apply, Recommend};
 
@@ -82,4 +83,21 @@ fn names_the_flag_to_raise_while_the_hpa_queries_late() {
     assert_eq!(report(1_000), (false, Value::Null), "one query has no interval");
     assert_eq!(report(52_000), (true, json!(51)));
     assert_eq!(report(67_000), (false, json!(15)));
+}
+
+#[test]
+fn names_the_client_that_keeps_the_workload_awake() {
+    let workload = Workload::learning("web", Recommend, 20.0);
+    let values = values(&workload, 160.0);
+    decide(&values, &workload, 8.0, 8, false);
+    let now = component_base::clock::unix_millis();
+    let scrape = FirstRequest::of_http([10, 1, 2, 3].into(), "GET", "/metrics", Some(b"Prometheus/3.5.0"));
+    for ago in [60_000, 30_000, 0] {
+        values.history.record_first_request(&workload.key, scrape.clone(), now - ago);
+    }
+    values.history.record_first_request(&Key::new("shop", "unknown"), scrape, now);
+    let report = WhyReport::new(&values, "shop", "web").unwrap();
+    let line = "kept awake by \"Prometheus/3.5.0\" from 10.1.2.3, each 30 s";
+    assert!(report.text().contains(line), "{}", report.text());
+    assert_eq!(report.json()["firstRequests"][0]["count"], 3);
 }
