@@ -524,8 +524,8 @@ test-install: images cluster-ready $(HELM) ## Test Helm and kustomize on a clust
 
 .PHONY: test-install-short
 test-install-short: UP_FLAGS ?= --nodes 2 --zones a,b
-test-install-short: ## Test a release of Helm and the README alone, on two nodes
-	@$(MAKE) test-install ARGS=release UP_FLAGS="$(UP_FLAGS)"
+test-install-short: ## Test a release of Helm, the README and the values of platforms alone, on two nodes
+	@$(MAKE) test-install ARGS="release accepts_the_chart" UP_FLAGS="$(UP_FLAGS)"
 
 # Not parts of test-install, because they take long.
 .PHONY: test-deletions test-owners test-restore
