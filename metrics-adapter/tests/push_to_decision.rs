@@ -9,8 +9,8 @@ use std::time::Duration;
 use autoscaler::DecisionEvent;
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::version_skew::{DECISIONS, HELLO_HEADER, REPORTS};
-use autoscaler::history::{HistoryReport, Wake};
-use autoscaler::stats::{ActivatorReport, Stat, WakeReport};
+use autoscaler::history::{FirstRequest, HistoryReport, Wake};
+use autoscaler::stats::{ActivatorReport, FirstRequestReport, Stat, WakeReport};
 use futures::{SinkExt, StreamExt};
 use kube::runtime::watcher::Event;
 use support::{Adapter, Setup, event, guard_by_names, key, push};
@@ -116,7 +116,7 @@ async fn decision_stream_states_its_version_and_pod() {
 }
 
 #[tokio::test]
-async fn reported_wake_and_decided_sizes_are_in_the_history() {
+async fn reported_wake_decided_sizes_and_clients_can_be_read() {
     let adapter = Adapter::start(Setup::alone().await);
     let mut reader = adapter.connect("/decisions").await;
     let mut activator = adapter.connect("/push").await;
@@ -134,7 +134,9 @@ async fn reported_wake_and_decided_sizes_are_in_the_history() {
         answered: 405,
     };
     let wakes = vec![WakeReport { key: key(), wake }];
-    let report = ActivatorReport { wakes, ..ActivatorReport::default() };
+    let request = FirstRequest::of_http([10, 1, 2, 3].into(), "GET", "/metrics", Some(b"Prometheus/3.5.0"));
+    let first_requests = vec![FirstRequestReport { key: key(), request }];
+    let report = ActivatorReport { wakes, first_requests, ..ActivatorReport::default() };
     activator.send(Message::text(serde_json::to_string(&report).unwrap())).await.unwrap();
     let path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/history/web";
     let mut waited = 0;
@@ -153,6 +155,8 @@ async fn reported_wake_and_decided_sizes_are_in_the_history() {
     assert!(newest.decided >= Some(5) && newest.panicking, "{newest:?}");
     let (_, list) = adapter.get("/apis/external.metrics.k8s.io/v1beta1/history").await;
     assert_eq!(list["workloads"][0]["name"], "web");
+    let (_, why) = adapter.get("/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/why/web").await;
+    assert_eq!(why["firstRequests"][0]["userAgent"], "Prometheus/3.5.0");
 }
 
 #[tokio::test]
