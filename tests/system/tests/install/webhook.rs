@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use autoscaler::api::{PodAutoscaler, condition};
+use clap::Parser;
+use cli::app;
+use cli::args::Cli;
+use cli::connection::Session;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{DeleteParams, ListParams};
 use system_tests::cluster::helm::Helm;
 use system_tests::cluster::installation::{
-    scale_component, set_grace_period, until_component_is_gone, until_ready,
+    NAMESPACE, scale_component, set_grace_period, until_component_is_gone, until_ready,
 };
 use system_tests::cluster::namespace::{TestNamespace, is_ready, pods_of};
 use system_tests::traffic::load::{create_at_zero, send_one_request};
@@ -68,6 +72,7 @@ async fn starts_without_metrics_adapter(client: &Client, namespace: &TestNamespa
     scale_component(client, "metrics-adapter", 0).await?;
     until_component_is_gone(client, "metrics-adapter", ROLLOUT).await?;
     until_injection(namespace, false).await?;
+    ensure_check_names_the_webhook(namespace).await?;
     let selected = ListParams::default().labels(&format!("app={STEADY}"));
     namespace.api::<Pod>().delete_collection(&DeleteParams::default(), &selected).await?;
     wait::until("a ready pod without a sidecar", ROLLOUT, || async {
@@ -78,6 +83,25 @@ async fn starts_without_metrics_adapter(client: &Client, namespace: &TestNamespa
     scale_component(client, "metrics-adapter", 2).await?;
     until_ready(client, INSTALLED).await?;
     until_injection(namespace, true).await
+}
+
+/// `kubectl rouse check` finds that new pods would get no sidecar.
+async fn ensure_check_names_the_webhook(namespace: &TestNamespace) -> Result<()> {
+    let cli = Cli::try_parse_from(["kubectl-rouse", "check"])?;
+    let session = Session {
+        client: namespace.client.clone(),
+        namespace: namespace.name.clone(),
+        only_namespace: Some(namespace.name.clone()),
+        system_namespace: NAMESPACE.to_owned(),
+    };
+    let mut report = Vec::new();
+    app::execute(&cli.command, &session, cli.output, &mut report).await?;
+    let report = String::from_utf8(report)?;
+    ensure!(
+        report.contains("a dry run that creates a labelled pod returned it without a sidecar"),
+        "{report}"
+    );
+    Ok(())
 }
 
 /// Waits until the steady workload reports that its pod has no sidecar, or does not any more.
