@@ -5,20 +5,30 @@
 //! probes silent connections and gives up those without an acknowledgement, as client-go does by
 //! PING frames. Else activators would see new pods up to five minutes after the API server is back.
 //!
+//! Reads, watches among them, [share connections](shared_connections). Writes share others: a Lease
+//! is renewed, and a workload woken, whatever the watches transfer.
+//!
 //! The client retries nothing. kube's own layer repeats each request up to 15 times on 429, 503 and
 //! 504, for minutes: a watch would not see that the API server is back, and a reconcile would keep
 //! its place. Watches, reconciles, wakes and elections have retries of their own.
 
+mod shared_connections;
+
+use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::UPGRADE;
+use http::{Method, Request, Response};
+use hyper_rustls::{DefaultServerNameResolver, FixedServerNameResolver, HttpsConnector, ResolveServerName};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::{Client, Config};
-use tower::BoxError;
-use tower::util::MapErrLayer;
+use rustls::pki_types::ServerName;
+use tower::{BoxError, service_fn};
 
+use self::shared_connections::{ResponseBody, SendResult, SharedConnections};
 use super::write_deadline::WriteDeadlineLayer;
 
 /// Prefix of the User-Agent in audit logs.
@@ -46,12 +56,28 @@ pub async fn client(component: &str, version: &str) -> Result<Client, ClientErro
     Ok(direct_client(&config)?)
 }
 
-/// The layers of kube's own client that are not for tracing, around another connector.
+/// The layers of kube's own client that are not for tracing, around other connections.
 fn direct_client(config: &Config) -> Result<Client, kube::Error> {
     let https = config.rustls_https_connector_with_connector(connector())?;
-    let client: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(https);
-    let builder = ClientBuilder::new(client, &config.default_namespace);
-    let builder = builder.with_layer(&MapErrLayer::new(BoxError::from));
+    let http1: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(https);
+    let http2 = http2_connector(config)?;
+    let shared = || Arc::new(SharedConnections::new(http2.clone(), config.cluster_url.clone()));
+    let (reads, writes) = (shared(), shared());
+    let service = service_fn(move |mut request: Request<Body>| {
+        let shared = if request.method() == Method::GET { &reads } else { &writes };
+        let (http1, shared) = (http1.clone(), shared.clone());
+        async move {
+            // A request that switches protocols, such as `exec`, needs HTTP/1.1.
+            if !request.headers().contains_key(UPGRADE) {
+                request = match shared.send(request).await? {
+                    SendResult::Response(response) => return Ok(response),
+                    SendResult::Unsent(request) => request,
+                };
+            }
+            Ok::<Response<ResponseBody>, BoxError>(http1.request(request).await?.map(ResponseBody::from))
+        }
+    });
+    let builder = ClientBuilder::new(service, &config.default_namespace);
     let builder = builder.with_layer(&config.extra_headers_layer()?);
     let base_uri = config.base_uri_layer();
     Ok(match config.auth_layer()? {
@@ -60,9 +86,23 @@ fn direct_client(config: &Config) -> Result<Client, kube::Error> {
     })
 }
 
+/// kube's own connector offers HTTP/1.1 alone.
+fn http2_connector(config: &Config) -> Result<HttpsConnector<HttpConnector>, kube::Error> {
+    let mut tls = config.rustls_client_config()?;
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let name = config.tls_server_name.clone().and_then(|name| ServerName::try_from(name).ok());
+    let resolver: Arc<dyn ResolveServerName + Send + Sync> = match name {
+        Some(name) => Arc::new(FixedServerNameResolver::new(name)),
+        None => Arc::new(DefaultServerNameResolver::default()),
+    };
+    Ok(HttpsConnector::new(connector(), tls, false, resolver))
+}
+
 fn connector() -> HttpConnector {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
+    // Else a request waits for the acknowledgement of another one on its connection.
+    connector.set_nodelay(true);
     connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
     connector.set_keepalive(Some(PROBE_INTERVAL));
     connector.set_keepalive_interval(Some(PROBE_INTERVAL));
@@ -92,51 +132,4 @@ fn install_tls() {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use socket2::SockRef;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
-    use tower::Service;
-
-    use super::*;
-
-    /// An API server that sheds load: the caller has to see it, and decides about the next request.
-    #[tokio::test]
-    async fn rejected_request_is_not_sent_again() {
-        install_tls();
-        for status in ["429 Too Many Requests", "503 Service Unavailable", "504 Gateway Timeout"] {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-            let requests = Arc::new(AtomicUsize::new(0));
-            let served = requests.clone();
-            tokio::spawn(async move {
-                loop {
-                    let (mut stream, _) = listener.accept().await.unwrap();
-                    let _ = stream.read(&mut [0; 4096]).await;
-                    served.fetch_add(1, Ordering::Relaxed);
-                    let head = format!(
-                        "HTTP/1.1 {status}\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-                    );
-                    stream.write_all(head.as_bytes()).await.unwrap();
-                }
-            });
-            direct_client(&Config::new(server)).unwrap().apiserver_version().await.unwrap_err();
-            assert_eq!(requests.load(Ordering::Relaxed), 1, "{status}");
-        }
-    }
-
-    #[tokio::test]
-    async fn connection_to_lost_api_server_ends() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
-        let stream = connector().call(server).await.unwrap().into_inner();
-        let socket = SockRef::from(&stream);
-        assert!(socket.keepalive().unwrap());
-        assert_eq!(socket.tcp_keepalive_time().unwrap(), PROBE_INTERVAL);
-        assert_eq!(socket.tcp_keepalive_interval().unwrap(), PROBE_INTERVAL);
-        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(LOST_AFTER));
-    }
-}
+mod tests;

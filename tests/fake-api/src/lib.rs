@@ -15,4 +15,4 @@ mod store;
 mod watch;
 
 pub use api::{FakeApi, Outage};
-pub use serve::kubeconfig;
+pub use serve::{Protocols, kubeconfig};

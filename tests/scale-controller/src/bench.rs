@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use bench_proxies::cpu_time::CpuTime;
 use bench_proxies::process::{Process, Program};
-use fake_api::FakeApi;
+use fake_api::{FakeApi, Protocols};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -116,7 +116,7 @@ impl<'a> Bench<'a> {
         fs::write(&kubeconfig, fake_api::kubeconfig(address).to_string())?;
         fs::write(&token, "token")?;
         let mut served = JoinSet::new();
-        served.spawn(api.clone().serve(api_listener));
+        served.spawn(api.clone().serve(api_listener, Protocols::Http1And2));
         served.spawn(adapter::serve(decisions, world));
         let activator = start_activator(activator, &kubeconfig, &token, logs).await?;
         Ok(Self {
