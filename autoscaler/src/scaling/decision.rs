@@ -45,6 +45,20 @@ pub struct Decision {
     /// The learned target with its evidence; `None` without learning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning: Option<Box<LearningReport>>,
+    /// The [`hpa_lag`] of its HPA.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hpa_lag: Option<u32>,
+}
+
+/// Seconds between two syncs of an HPA from which on it is late: twice the controller's period.
+const LATE: u32 = 30;
+
+/// How late an HPA is that follows its metric each `interval` milliseconds: the largest of 30, 60,
+/// 120 s and so on that the interval reaches, `None` below. In steps, so that a status does not
+/// change with each sync.
+pub fn hpa_lag(interval: i64) -> Option<u32> {
+    let steps = u32::try_from(interval / 1000).ok()?.checked_div(LATE)?.checked_ilog2()?;
+    Some(LATE << steps)
 }
 
 // === impl Decision ===
@@ -74,6 +88,7 @@ impl Decision {
             idle_since,
             decided_at,
             learning: None,
+            hpa_lag: None,
         }
     }
 
@@ -86,7 +101,8 @@ impl Decision {
 
     /// Whether two decisions are equal apart from their averages, times and evidence.
     pub fn is_like(&self, other: &Self) -> bool {
-        let essence = |d: &Self| (d.desired, d.panicking, d.excess_burst_capacity, d.ready, d.idle_since);
+        let essence =
+            |d: &Self| (d.desired, d.panicking, d.excess_burst_capacity, d.ready, d.idle_since, d.hpa_lag);
         let learned_alike = match (&self.learning, &other.learning) {
             (Some(report), Some(other)) => report.is_like(other),
             (None, None) => true,
@@ -135,6 +151,14 @@ pub enum DecisionEvent {
 mod tests {
     use super::*;
     use crate::scaling::decider::DecisionRule;
+
+    #[test]
+    fn lag_of_an_hpa_has_steps_and_none_on_time() {
+        let lags = [0, 15_000, 29_999, 30_000, 59_999, 60_000, 500_000, -5_000, i64::MAX].map(hpa_lag);
+        let expected = [None, None, None, Some(30), Some(30), Some(60), Some(480), None, None];
+        assert_eq!(lags, expected);
+        assert_eq!(hpa_lag(i64::from(u32::MAX) * 1000), Some(30 << 27));
+    }
 
     #[test]
     fn is_outdated_when_panic_wants_more_than_decided() {

@@ -155,6 +155,7 @@ async fn names_what_keeps_a_workload_above_zero_as_its_condition_does() {
         ("Degraded", "RolloutIncomplete", "rollout undo deployment/web"),
         ("Degraded", "VolumesDeleted", "whenScaled to Retain"),
         ("Degraded", "PodsRefused", "ResourceQuota"),
+        ("Degraded", "HPASlow", "--kube-api-qps"),
         ("Ready", "WriteRefused", "admission policy"),
     ] {
         let status = if kind == "Ready" { "False" } else { "True" };

@@ -184,6 +184,7 @@ mod tests {
             idle_since: None,
             decided_at,
             learning: None,
+            hpa_lag: None,
         }
     }
 

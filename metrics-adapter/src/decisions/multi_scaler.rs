@@ -19,6 +19,7 @@ use std::time::Duration;
 use autoscaler::history::Sample;
 use autoscaler::learning_report::LearningReport;
 use autoscaler::scaling::decider::Decider;
+use autoscaler::scaling::decision::hpa_lag;
 use autoscaler::{Decision, Key};
 use component_base::kubernetes::lease::Leadership;
 use tokio::sync::mpsc;
@@ -229,7 +230,8 @@ impl MultiScaler {
             Some(result) => {
                 let learning = report.map(Box::new);
                 let decision = Decision::new(key.clone(), result, panicking, ready, idle_since, at);
-                self.publish(Decision { learning, ..decision });
+                let hpa_lag = self.history.query_interval(key).and_then(hpa_lag);
+                self.publish(Decision { learning, hpa_lag, ..decision });
             }
             None => self.decisions.correct_idleness(key, idle_since),
         }

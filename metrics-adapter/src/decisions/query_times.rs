@@ -13,6 +13,7 @@ const ONE_SYNC_MS: i64 = 1000;
 pub(super) struct QueryTimes {
     last: Option<i64>,
     interval: Option<i64>,
+    before: Option<i64>,
 }
 
 // === impl QueryTimes ===
@@ -25,13 +26,14 @@ impl QueryTimes {
             return None;
         }
         self.last = Some(at);
-        self.interval = interval;
+        (self.before, self.interval) = (self.interval, interval);
         interval
     }
 
-    /// The milliseconds between the last two queries.
+    /// The milliseconds between the last two queries, or between the two before if they were
+    /// nearer: one late sync is no slow HPA.
     pub(super) fn interval(&self) -> Option<i64> {
-        self.interval
+        self.interval.map(|interval| interval.min(self.before.unwrap_or(interval)))
     }
 
     /// Begins anew, because the workload has no pods.
@@ -50,6 +52,13 @@ mod tests {
         assert_eq!((queries.queried(1_000), queries.interval()), (None, None));
         assert_eq!((queries.queried(52_000), queries.interval()), (Some(51_000), Some(51_000)));
         assert_eq!((queries.queried(52_010), queries.interval()), (None, Some(51_000)), "the same sync");
+        assert_eq!((queries.queried(67_000), queries.interval()), (Some(15_000), Some(15_000)));
+        assert_eq!(
+            (queries.queried(127_000), queries.interval()),
+            (Some(60_000), Some(15_000)),
+            "one is late"
+        );
+        assert_eq!((queries.queried(180_000), queries.interval()), (Some(53_000), Some(53_000)));
         queries.at_zero();
         assert_eq!((queries.queried(900_000), queries.interval()), (None, None), "it slept in between");
         assert_eq!(queries.queried(915_000), Some(15_000));

@@ -15,7 +15,9 @@ use autoscaler::Key;
 use autoscaler::api::ScheduleStatus;
 use autoscaler::contract::quantity::format_milli;
 use autoscaler::history::ClientVisits;
+use autoscaler::findings::hpa::slow_hpa;
 use autoscaler::scaling::decider::{DeciderSpec, DecisionRule};
+use autoscaler::scaling::decision::hpa_lag;
 use http::{HeaderMap, Uri, header};
 use serde_json::{Value, json};
 
@@ -28,9 +30,6 @@ use crate::external_metrics::why::utc::time;
 use crate::watches::workloads::Workload;
 use autoscaler::scaling::decision_reason::DecisionReason;
 use autoscaler::scaling::readable::CompactNumber;
-
-/// Twice the sync period that Kubernetes has by default.
-const SLOW_HPA_MS: i64 = 30_000;
 
 /// Whether the client wants plain text: `?format=text`, or `Accept: text/plain`.
 pub(super) fn wants_text(uri: &Uri, headers: &HeaderMap) -> bool {
@@ -130,14 +129,8 @@ impl WhyReport {
         if let Some(scheduled) = &self.scheduled {
             let _ = writeln!(text, "schedule: {scheduled}");
         }
-        if let Some(millis) = self.queried_after.filter(|millis| *millis > SLOW_HPA_MS) {
-            let _ = writeln!(
-                text,
-                "the HPA reads its metric every {} s instead of 15, so sizes follow late: the HPA controller reads \
-                 /scale of every HPA, also at zero; raise --kube-api-qps of kube-controller-manager to a tenth of the \
-                 HPAs, or use scaler: Direct",
-                millis / 1000
-            );
+        if let Some(lag) = self.queried_after.and_then(hpa_lag) {
+            let _ = writeln!(text, "{}", slow_hpa(lag).message());
         }
         let window_ms = i64::try_from(windows.stable.as_millis()).unwrap_or(i64::MAX);
         text.push_str(&clients::text(&self.clients, window_ms, self.now));

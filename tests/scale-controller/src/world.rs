@@ -72,6 +72,7 @@ impl World {
             idle_since: (!active).then_some(IDLE_SINCE),
             decided_at: component_base::clock::unix_millis(),
             learning: None,
+            hpa_lag: None,
         }
     }
 

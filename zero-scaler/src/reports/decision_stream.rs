@@ -332,6 +332,7 @@ mod tests {
             idle_since: None,
             decided_at,
             learning: None,
+            hpa_lag: None,
         }
     }
 

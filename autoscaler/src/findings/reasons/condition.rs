@@ -321,6 +321,12 @@ reasons! {
         "correct its name (docs/reference/annotations.md and docs/reference/pods.md), or remove it";
     MisplacedAnnotation: "PodAutoscaler/HPAAccepted, PodAutoscaler/Degraded, event on HPA and PodAutoscaler",
         "The annotation has no effect on this object.", "move it to the object that the message names";
+    HPASlow: "PodAutoscaler/Degraded, event on PodAutoscaler",
+        "The HPA follows its metric 30 s apart or more, instead of each 15 s, so sizes above zero are late. The \
+         HPA controller reads /scale of every HPA in each round, at zero as well.",
+        "raise --kube-api-qps of kube-controller-manager to a tenth of the HPAs in the cluster, and from 3,000 \
+         HPAs on --concurrent-horizontal-pod-autoscaler-syncs to one for each 500; or write PodAutoscalers with \
+         scaler: Direct, without an HPA";
     FailedGetExternalMetric: "PodAutoscaler/Degraded, event on PodAutoscaler, HorizontalPodAutoscaler",
         "The HPA gets no external metric: of Rouse, if no condition of a PodAutoscaler reports it.",
         "see docs/troubleshooting.md, \"The HPA shows <unknown>\"; until then it keeps its size";

@@ -105,6 +105,7 @@ fn decision(idle_since: Option<i64>) -> Decision {
         idle_since,
         decided_at: NOW,
         learning: None,
+        hpa_lag: None,
     }
 }
 

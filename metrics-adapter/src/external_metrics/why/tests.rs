@@ -78,7 +78,10 @@ fn names_the_flag_to_raise_while_the_hpa_queries_late() {
     let report = |at| {
         values.history.record_query(&workload.key, at);
         let report = WhyReport::new(&values, "shop", "web").unwrap();
-        (report.text().contains("every 51 s instead of 15"), report.json()["hpaQueryIntervalSeconds"].clone())
+        (
+            report.text().contains("each 30 s or later, instead of each 15 s; 600 HPAs"),
+            report.json()["hpaQueryIntervalSeconds"].clone(),
+        )
     };
     assert_eq!(report(1_000), (false, Value::Null), "one query has no interval");
     assert_eq!(report(52_000), (true, json!(51)));

@@ -10,7 +10,7 @@ use autoscaler::api::condition;
 use autoscaler::contract::{CONTAINER_CONCURRENCY, NO_WAKE, QUEUE_PROXY, QUEUE_PROXY_PORT};
 use autoscaler::findings::Problem;
 use autoscaler::findings::annotations::{AnnotatedObject, without_effect};
-use autoscaler::findings::hpa::metric_failure;
+use autoscaler::findings::hpa::{metric_failure, slow_hpa};
 use autoscaler::findings::service::ServiceFields;
 use autoscaler::findings::sidecar::Sidecar;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -64,6 +64,12 @@ pub(super) fn advice(observed: &ObservedWorkload) -> Option<(Reason, String)> {
         .or_else(|| sidecar_conflict(observed))
         .or_else(|| Some((Reason::SidecarBypassed, number_beside_sidecar(observed)?)))
         .or_else(|| annotation_without_effect(observed).map(problem))
+        .or_else(|| late_hpa(observed).map(problem))
+}
+
+fn late_hpa(observed: &ObservedWorkload) -> Option<Problem> {
+    observed.hpa.as_ref()?;
+    observed.decision.as_ref()?.hpa_lag.map(slow_hpa)
 }
 
 /// Those of an HPA are reported on the HPA.

@@ -325,5 +325,6 @@ fn decision(desired: u32, idle_since: Option<i64>) -> Decision {
         idle_since,
         decided_at: BEGIN,
         learning: None,
+        hpa_lag: None,
     }
 }

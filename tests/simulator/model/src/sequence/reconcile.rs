@@ -154,6 +154,7 @@ fn demand(
         idle_since: received.idle.map(|age| adapter_skew - i64::from(age) * TICK_MS),
         decided_at: 0,
         learning: None,
+        hpa_lag: None,
     };
     let received_at = ago(received.is_late.into());
     RequestDemand::new(&decision, &rules.settings, received_at, scaler.requested.map(ago))

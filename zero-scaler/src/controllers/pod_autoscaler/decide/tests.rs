@@ -46,6 +46,7 @@ fn decision(desired: u32, idle_for: Option<i64>) -> Decision {
         idle_since: idle_for.map(|seconds| (NOW - seconds) * 1000),
         decided_at: NOW * 1000,
         learning: None,
+        hpa_lag: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use autoscaler::api::WorkloadPhase;
 
 use super::*;
+use crate::controllers::pod_autoscaler::observe::HpaState;
 
 #[test]
 fn pauses_on_zero_of_other_writer_and_reverts_own_zero() {
@@ -292,6 +293,26 @@ fn reports_a_container_concurrency_of_the_hpa_that_the_pods_do_not_have() {
     for (workload, pods) in [(0, 5), (10, 10), (0, 0)] {
         assert_eq!(with(workload, pods), ("ReceivingTraffic".to_owned(), None), "{workload} {pods}");
     }
+}
+
+#[test]
+fn reports_an_hpa_that_follows_its_metric_late() {
+    let degraded = |hpa: Option<HpaState>, hpa_lag| {
+        let decision = Some(Decision { hpa_lag, ..decision(1, None) });
+        let observed = ObservedWorkload { decision, hpa, ..active() };
+        let status =
+            status::status(&observed, &decide(&observed, None), &Ok(ScaleWriteResult::NotNeeded), None);
+        condition(&status.conditions, "Degraded").map(|c| (c.reason.clone(), c.message.clone()))
+    };
+    let accepted = || Some(HpaState::Accepted(Vec::new()));
+    let (reason, message) = degraded(accepted(), Some(480)).unwrap();
+    assert_eq!(reason, "HPASlow");
+    for part in ["each 480 s", "9600 HPAs", "--kube-api-qps", "--concurrent-horizontal-pod-autoscaler-syncs"]
+    {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert_eq!(degraded(accepted(), None), None);
+    assert_eq!(degraded(None, Some(480)), None, "without an HPA, another client queried");
 }
 
 #[test]
