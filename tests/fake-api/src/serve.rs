@@ -18,14 +18,15 @@ use tower_service::Service;
 
 use crate::api::FakeApi;
 
-/// Streams of a connection, at most, as of kube-apiserver.
-const MAX_STREAMS: u32 = 100;
-
 /// The protocols that a served API offers.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Protocols {
     Http1,
-    Http1And2,
+    /// HTTP/1.1 as well.
+    Http2 {
+        /// Streams of a connection, at most.
+        streams: u32,
+    },
 }
 
 // === impl FakeApi ===
@@ -40,11 +41,11 @@ impl FakeApi {
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            tokio::spawn(self.clone().serve_connection(stream, tls.clone()));
+            tokio::spawn(self.clone().serve_connection(stream, tls.clone(), protocols));
         }
     }
 
-    async fn serve_connection(self, stream: TcpStream, tls: TlsAcceptor) {
+    async fn serve_connection(self, stream: TcpStream, tls: TlsAcceptor, protocols: Protocols) {
         let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
             let mut api = self.clone();
             async move {
@@ -57,7 +58,9 @@ impl FakeApi {
         // A connection error concerns its client alone.
         let Ok(stream) = tls.accept(stream).await else { return };
         let mut server = Builder::new(TokioExecutor::new());
-        server.http2().max_concurrent_streams(MAX_STREAMS);
+        if let Protocols::Http2 { streams } = protocols {
+            server.http2().max_concurrent_streams(streams);
+        }
         let _ = server.serve_connection(TokioIo::new(stream), service).await;
     }
 }
@@ -72,7 +75,7 @@ fn tls(protocols: Protocols) -> Result<ServerConfig, Box<dyn std::error::Error +
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key.into())?;
-    if protocols == Protocols::Http1And2 {
+    if matches!(protocols, Protocols::Http2 { .. }) {
         tls.alpn_protocols.push(b"h2".to_vec());
     }
     tls.alpn_protocols.push(b"http/1.1".to_vec());

@@ -47,6 +47,8 @@ pub(crate) struct Size {
     pub(crate) workloads: usize,
     /// Whether each is in a namespace of its own, with pods without sidecars.
     pub(crate) plain: bool,
+    /// Streams of a connection that the API server allows.
+    pub(crate) streams: u32,
 }
 
 /// The environment that the processes of a run share.
@@ -105,7 +107,7 @@ impl<'a> Bench<'a> {
         let api = FakeApi::default();
         let (api_listener, decisions) =
             (TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?);
-        let Size { workloads, plain } = size;
+        let Size { workloads, plain, streams } = size;
         let decisions_port = decisions.local_addr()?.port();
         let world = World { workloads, plain, decisions: decisions_port, reports: ZERO_SCALER_STATS };
         world.create(&api);
@@ -116,7 +118,7 @@ impl<'a> Bench<'a> {
         fs::write(&kubeconfig, fake_api::kubeconfig(address).to_string())?;
         fs::write(&token, "token")?;
         let mut served = JoinSet::new();
-        served.spawn(api.clone().serve(api_listener, Protocols::Http1And2));
+        served.spawn(api.clone().serve(api_listener, Protocols::Http2 { streams }));
         served.spawn(adapter::serve(decisions, world));
         let activator = start_activator(activator, &kubeconfig, &token, logs).await?;
         Ok(Self {

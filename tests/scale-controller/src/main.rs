@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-use run::{Measured, measure};
+use run::{DEFAULT_STREAMS, Measured, measure};
 
 /// Measures the cost of many workloads in the zero-scaler.
 #[derive(Debug, Parser)]
@@ -45,6 +45,9 @@ struct Args {
     /// Measures only the connections to the API server, with this many namespaces of plain pods
     #[arg(long)]
     namespaces: Option<usize>,
+    /// The API server's --http2-max-streams-per-connection, with --namespaces
+    #[arg(long, default_value_t = DEFAULT_STREAMS)]
+    streams: u32,
     /// Directory for logs
     #[arg(long, default_value_os_t = std::env::temp_dir().join("rouse-scale-controller"))]
     logs: PathBuf,
@@ -71,7 +74,8 @@ async fn main() -> ExitCode {
 /// Runs all sizes; returns the missed bounds.
 async fn run(args: Args) -> Result<Vec<String>> {
     if let Some(namespaces) = args.namespaces {
-        return namespaces::measure(namespaces, &args.zero_scaler, &args.activator, &args.logs).await;
+        return namespaces::measure(namespaces, args.streams, &args.zero_scaler, &args.activator, &args.logs)
+            .await;
     }
     println!("{}", table::HEAD);
     let (mut missed, mut churn) = (Vec::new(), vec![table::CHURN_HEAD.to_owned()]);

@@ -11,6 +11,8 @@ use tokio::time::{Instant, sleep};
 use crate::bench::{Bench, Size, Start, TERMINATION, ZERO_SCALER, cpu_time};
 use crate::churn::Churn;
 
+/// Of kube-apiserver.
+pub(crate) const DEFAULT_STREAMS: u32 = 100;
 /// Duration of the idle time.
 const IDLE: Duration = Duration::from_secs(20);
 
@@ -55,7 +57,9 @@ pub(crate) async fn measure(
     activator: &Path,
     logs: &Path,
 ) -> Result<Measured> {
-    let mut bench = Bench::new(Size { workloads, plain: false }, zero_scaler, activator, logs).await?;
+    let mut bench =
+        Bench::new(Size { workloads, plain: false, streams: DEFAULT_STREAMS }, zero_scaler, activator, logs)
+            .await?;
     let (process, adoption) = bench.start("adoption").await?;
     let adopted = peak_memory(&process)?;
     process.finish(TERMINATION)?;

@@ -13,11 +13,10 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::future::poll_fn;
 use http::{Request, Response, Uri};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -27,7 +26,7 @@ use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::Body;
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tower::{BoxError, ServiceExt};
 
 /// Streams of a connection, at most, whatever the API server allows.
@@ -35,8 +34,10 @@ const MAX_STREAMS: u16 = 1000;
 /// Bytes of a response that wait in this process until they are read, at most.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = MAX_STREAMS as u32 * STREAM_WINDOW;
-/// For TCP and TLS together. The other requests wait meanwhile.
+/// For TCP, TLS and the first SETTINGS together. The other requests wait meanwhile.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two checks for the SETTINGS, which hyper does not report.
+const SETTINGS_POLL: Duration = Duration::from_millis(1);
 /// client-go's. A TCP proxy acknowledges the kernel's probes in the place of a lost API server.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
@@ -56,20 +57,20 @@ pub(super) struct SharedConnections {
 #[derive(Debug)]
 struct Connection {
     sender: SendRequest<Body>,
-    streams: StreamLimit,
+    limit: usize,
+    /// A reference for each open stream, and this one.
+    streams: Arc<()>,
 }
 
-/// The API server's limit of streams of a connection. Its open streams are the references but two,
-/// which are those of the [`Connection`] and of the task that drives it.
-#[derive(Clone, Debug)]
-struct StreamLimit(Arc<AtomicUsize>);
+/// A stream that is open, or reserved.
+type OpenStream = Arc<()>;
 
 /// The body of a response, which takes a stream until it is dropped, if it came over HTTP/2.
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     // Dropped first: until then the stream is open.
     body: Incoming,
-    _stream: Option<StreamLimit>,
+    _stream: Option<OpenStream>,
 }
 
 /// Why there is no connection.
@@ -93,7 +94,7 @@ impl SharedConnections {
         Self { connector, server, open: Mutex::default(), attempt: tokio::sync::Mutex::default(), is_refused }
     }
 
-    pub(super) async fn send(&self, request: Request<Body>) -> Result<SendResult, BoxError> {
+    pub(super) async fn send(self: &Arc<Self>, request: Request<Body>) -> Result<SendResult, BoxError> {
         let Some((mut sender, stream)) = self.stream().await? else { return Ok(SendResult::Unsent(request)) };
         let mut error = match sender.try_send_request(request).await {
             Ok(response) => return Ok(respond(response, stream)),
@@ -107,11 +108,18 @@ impl SharedConnections {
     }
 
     /// A free stream. `None` if the API server has no HTTP/2.
-    async fn stream(&self) -> Result<Option<(SendRequest<Body>, StreamLimit)>, ConnectError> {
-        let began = Instant::now();
+    async fn stream(self: &Arc<Self>) -> Result<Option<(SendRequest<Body>, OpenStream)>, BoxError> {
         if let Some(stream) = self.free_stream() {
             return Ok(Some(stream));
         }
+        // In a task of its own: a watch that is not polled would keep the others from a connection.
+        let shared = self.clone();
+        Ok(tokio::spawn(async move { shared.next_stream().await }).await??)
+    }
+
+    /// The next free stream, of a new connection if there is none.
+    async fn next_stream(&self) -> Result<Option<(SendRequest<Body>, OpenStream)>, ConnectError> {
+        let began = Instant::now();
         let mut attempt = self.attempt.lock().await;
         if let Some(stream) = self.free_stream() {
             return Ok(Some(stream));
@@ -141,7 +149,7 @@ impl SharedConnections {
         Ok(stream)
     }
 
-    fn free_stream(&self) -> Option<(SendRequest<Body>, StreamLimit)> {
+    fn free_stream(&self) -> Option<(SendRequest<Body>, OpenStream)> {
         let mut open = self.open.lock();
         open.retain(|connection| !connection.sender.is_closed());
         open.iter().find_map(Connection::stream)
@@ -158,25 +166,24 @@ impl SharedConnections {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIMEOUT)
+            // Until the SETTINGS arrive: requests above the limit would wait for the end of others.
+            .initial_max_send_streams(0)
             .handshake(socket);
-        let (sender, mut connection) = handshake.await?;
-        let streams = StreamLimit(Arc::new(AtomicUsize::new(connection.current_max_send_streams())));
-        let limit = streams.clone();
-        let run = poll_fn(move |cx| {
-            let ended = Pin::new(&mut connection).poll(cx);
-            limit.0.store(connection.current_max_send_streams(), Ordering::Relaxed);
-            ended
-        });
+        let (sender, connection) = handshake.await?;
+        while connection.current_max_send_streams() == 0 {
+            sleep(SETTINGS_POLL).await;
+        }
+        let limit = connection.current_max_send_streams().min(MAX_STREAMS.into());
         tokio::spawn(async move {
-            if let Err(error) = run.await {
+            if let Err(error) = connection.await {
                 tracing::debug!(%error, "HTTP/2 connection to the API server ended");
             }
         });
-        Ok(Some(Connection { sender, streams }))
+        Ok(Some(Connection { sender, limit, streams: Arc::default() }))
     }
 }
 
-fn respond(response: Response<Incoming>, stream: StreamLimit) -> SendResult {
+fn respond(response: Response<Incoming>, stream: OpenStream) -> SendResult {
     SendResult::Response(response.map(|body| ResponseBody { body, _stream: Some(stream) }))
 }
 
@@ -185,10 +192,9 @@ fn respond(response: Response<Incoming>, stream: StreamLimit) -> SendResult {
 impl Connection {
     /// A free stream. Once others can use it as well, only with the lock of the connections: else
     /// one could be taken twice.
-    fn stream(&self) -> Option<(SendRequest<Body>, StreamLimit)> {
-        let limit = self.streams.0.load(Ordering::Relaxed).min(MAX_STREAMS.into());
-        let open = Arc::strong_count(&self.streams.0).saturating_sub(2);
-        (open < limit).then(|| (self.sender.clone(), self.streams.clone()))
+    fn stream(&self) -> Option<(SendRequest<Body>, OpenStream)> {
+        let has_free = Arc::strong_count(&self.streams) <= self.limit;
+        has_free.then(|| (self.sender.clone(), self.streams.clone()))
     }
 }
 

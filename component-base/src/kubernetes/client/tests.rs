@@ -18,6 +18,9 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::kubernetes::{DecodeErrors, NamespaceEvent, NamespaceWatches};
 
+/// Its default.
+const KUBE_APISERVER: Protocols = Protocols::Http2 { streams: 100 };
+
 /// An API server behind a TCP proxy that counts connections.
 struct Server {
     api: FakeApi,
@@ -114,7 +117,7 @@ async fn applied(watches: &mut NamespaceWatches<Pod>, namespaces: usize) -> BTre
 
 #[tokio::test]
 async fn watches_of_250_namespaces_share_three_connections() {
-    let server = Server::start(Protocols::Http1And2).await;
+    let server = Server::start(KUBE_APISERVER).await;
     let (mut watches, _namespaces) = server.watches(250);
     until_listed(&mut watches, 250).await;
     for namespace in 0..250 {
@@ -124,9 +127,23 @@ async fn watches_of_250_namespaces_share_three_connections() {
     assert_eq!(server.connections(), 3);
 }
 
+/// hyper assumes 100 streams until the server's SETTINGS arrive, and queues what is above them. A
+/// watch begins after its list, so not all have begun.
+#[tokio::test]
+async fn streams_are_those_that_the_server_allows() {
+    for (streams, expected) in [(10, 10..=20), (1000, 1..=2)] {
+        let server = Server::start(Protocols::Http2 { streams }).await;
+        let (mut watches, _namespaces) = server.watches(90);
+        until_listed(&mut watches, 90).await;
+        let (mut more, _namespaces) = server.watches(90);
+        until_listed(&mut more, 90).await;
+        assert!(expected.contains(&server.connections()), "{streams}: {}", server.connections());
+    }
+}
+
 #[tokio::test]
 async fn watches_continue_after_their_connections_are_lost() {
-    let server = Server::start(Protocols::Http1And2).await;
+    let server = Server::start(KUBE_APISERVER).await;
     let (mut watches, _namespaces) = server.watches(150);
     until_listed(&mut watches, 150).await;
     server.cut.send_replace(());
@@ -139,7 +156,7 @@ async fn watches_continue_after_their_connections_are_lost() {
 
 #[tokio::test]
 async fn ended_watches_free_their_streams() {
-    let server = Server::start(Protocols::Http1And2).await;
+    let server = Server::start(KUBE_APISERVER).await;
     let (mut watches, namespaces) = server.watches(90);
     until_listed(&mut watches, 90).await;
     for first in [1000, 2000, 3000] {
@@ -152,7 +169,7 @@ async fn ended_watches_free_their_streams() {
 
 #[tokio::test]
 async fn watch_that_is_not_read_stops_no_other_read() {
-    let server = Server::start(Protocols::Http1And2).await;
+    let server = Server::start(KUBE_APISERVER).await;
     let pods = Api::<Pod>::namespaced(server.client.clone(), "shop-0");
     let request = kube::core::Request::new("/api/v1/namespaces/shop-0/pods");
     let mut unread = Vec::new();
@@ -173,7 +190,7 @@ async fn watch_that_is_not_read_stops_no_other_read() {
 
 #[tokio::test]
 async fn writes_share_a_connection_of_their_own() {
-    let server = Server::start(Protocols::Http1And2).await;
+    let server = Server::start(KUBE_APISERVER).await;
     let (mut watches, _namespaces) = server.watches(1);
     until_listed(&mut watches, 1).await;
     assert_eq!(server.connections(), 1);
