@@ -1,13 +1,12 @@
 package door
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"rouse.dev/interop/check"
 )
-
-// TraefikVersion is that of the module in traefik/build.
-const TraefikVersion = "3.7.13"
 
 const traefikIngress = `
 ---
@@ -23,10 +22,10 @@ spec:
       - {path: /, pathType: Prefix, backend: {service: {name: ID, port: {number: 80}}}}
 `
 
-// Traefik is the program at this path. It reads Ingresses, and sends to the endpoints of Services.
+// Traefik is the program at this path, which ends with its version. It reads Ingresses, and sends to the endpoints of Services.
 func Traefik(program string) Door {
 	return Door{
-		Name:      "Traefik " + TraefikVersion,
+		Name:      "Traefik " + strings.TrimPrefix(filepath.Base(program), "v"),
 		Protocols: []Protocol{HTTP1, HTTP2, GRPC, Websocket, Kept},
 		Start: func(t *testing.T, routes []Route, kubectl Kubectl) {
 			t.Helper()
