@@ -1,6 +1,12 @@
 package door
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,8 +36,10 @@ func Traefik(program string) Door {
 		Start: func(t *testing.T, routes []Route, kubectl Kubectl) {
 			t.Helper()
 			kubectl(t, each(routes, func(Protocol) string { return traefikIngress }), "apply", "--filename", "-")
+			api := check.Loopback(check.FreePort(t))
 			arguments := []string{"--providers.kubernetesingress=true", "--serverstransport.maxidleconnsperhost=1000",
-				"--global.checknewversion=false", "--log.level=ERROR"}
+				"--global.checknewversion=false", "--log.level=ERROR",
+				"--api.insecure=true", "--entrypoints.traefik.address=" + api}
 			for _, route := range routes {
 				arguments = append(arguments, "--entrypoints."+route.Name+".address="+route.Listen)
 				if route.Protocol == HTTP2 || route.Protocol == GRPC {
@@ -40,6 +48,31 @@ func Traefik(program string) Door {
 				}
 			}
 			check.StartProcess(t, program, arguments...)
+			waitForRouters(t, api, routes)
 		},
+	}
+}
+
+// waitForRouters waits until Traefik has read the Ingresses of all routes. It answers 404 before.
+func waitForRouters(t *testing.T, api string, routes []Route) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), check.StartTime)
+	defer cancel()
+	err := check.Eventually(ctx, func() error {
+		response, err := http.Get("http://" + api + "/api/http/routers?per_page=100")
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		routers, err := io.ReadAll(response.Body)
+		for _, route := range routes {
+			if !bytes.Contains(routers, []byte(route.Name)) {
+				return errors.Join(err, fmt.Errorf("no router for %s", route.Name))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
