@@ -25,6 +25,10 @@ pub struct LearningReport {
     pub user_target: f64,
     /// The learned one: in force with [`LearnTarget::Apply`], else recommended.
     pub target: f64,
+    /// Requests that a pod without a container concurrency may have at a time, for some minutes
+    /// after a kill for its memory. Of adapters of earlier versions always `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temporary_limit: Option<u32>,
     /// What learning does at present.
     pub phase: Phase,
     /// From 0 (none) to 1: how much the evidence supports the target.
@@ -54,10 +58,11 @@ impl LearningReport {
         Self { evidence: self.evidence.clone(), checkpoint: None, ..*self }
     }
 
-    /// Whether another report has the same mode and phase, and nearly the same target. Other
+    /// Whether another report has the same mode, phase and limit, and nearly the same target. Other
     /// differences can wait.
     pub fn is_like(&self, other: &Self) -> bool {
-        (self.mode, self.phase) == (other.mode, other.phase) && is_same_target(self.target, other.target)
+        let essence = |report: &Self| (report.mode, report.phase, report.temporary_limit);
+        essence(self) == essence(other) && is_same_target(self.target, other.target)
     }
 }
 
@@ -75,6 +80,7 @@ mod tests {
             mode: LearnTarget::Recommend,
             user_target: 20.0,
             target: 8.0,
+            temporary_limit: Some(5),
             phase: Phase::Frozen(FreezeReason::Gap),
             confidence: 0.5,
             evidence: "5000 requests".to_owned(),
@@ -93,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn only_mode_phase_and_target_make_reports_unlike() {
+    fn only_mode_phase_limit_and_target_make_reports_unlike() {
         let later = LearningReport { confidence: 1.0, evidence: String::new(), changes: 9, ..report() };
         assert!(report().is_like(&later));
         assert!(report().is_like(&LearningReport { target: 8.07, ..report() }));
@@ -101,5 +107,6 @@ mod tests {
         assert!(!report().is_like(&LearningReport { target: f64::NAN, ..report() }));
         assert!(!report().is_like(&LearningReport { phase: Phase::Settled, ..report() }));
         assert!(!report().is_like(&LearningReport { mode: LearnTarget::Apply, ..report() }));
+        assert!(!report().is_like(&LearningReport { temporary_limit: None, ..report() }));
     }
 }

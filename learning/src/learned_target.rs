@@ -9,6 +9,8 @@ use autoscaler::learning_report::Phase;
 pub struct LearnedTarget {
     /// Concurrent requests that one pod should carry.
     pub target: f64,
+    /// Requests that a pod may have at a time, for some minutes after a kill for its memory.
+    pub temporary_limit: Option<u32>,
     /// What learning does at present.
     pub phase: Phase,
     /// From 0 (none) to 1: how much the evidence supports the target.

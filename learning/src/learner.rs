@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use change::{Change, ChangeKind, Pending};
 use failures::Failures;
+use memory::TemporaryLimit;
 use memory_line::MemoryLine;
 use overload::Overload;
 pub use state::LearnerState;
@@ -55,6 +56,8 @@ pub struct Learner {
     memory_cap: Option<f64>,
     /// The target at a kill before there were enough readings. Until then the cap is a guess.
     guessed_at: Option<f64>,
+    /// What a pod may have at a time after an out-of-memory kill.
+    limit: Option<TemporaryLimit>,
     phase: Phase,
     feed: Feed,
     regime: Regime,
@@ -97,6 +100,7 @@ impl Learner {
             memory: MemoryLine::default(),
             memory_cap: None,
             guessed_at: None,
+            limit: None,
             phase: Phase::Observing,
             feed: Feed::default(),
             regime: Regime::default(),
@@ -197,6 +201,7 @@ impl Learner {
             self.compare_with_user(hour, now);
         }
         self.refresh_phase(now);
+        self.limit = self.limit.filter(|limit| limit.holds(now));
         self.learned()
     }
 
@@ -205,6 +210,7 @@ impl Learner {
         let sums = &self.trial.sums;
         LearnedTarget {
             target: self.target,
+            temporary_limit: self.temporary_limit(),
             phase: self.phase,
             confidence: self.confidence(),
             changes: self.changes,

@@ -115,6 +115,7 @@ mod tests {
             mode: LearnTarget::Recommend,
             user_target: 20.0,
             target: 7.9996,
+            temporary_limit: None,
             phase: Phase::Settled,
             confidence: 0.874,
             evidence: "5000 requests at 7.90 a pod took 120 ms, 3.21 % missed the objective".to_owned(),

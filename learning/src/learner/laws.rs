@@ -136,8 +136,29 @@ proptest! {
     }
 }
 
+proptest! {
+    /// A limit that outlives its cause would hold requests back for nothing.
+    #[test]
+    fn pods_have_a_limit_only_within_ten_minutes_after_a_kill(spec in specs(), calls in calls()) {
+        let mut learner = Learner::new(spec, 0);
+        let mut last_kill = None;
+        for call in calls {
+            let decided = if let Call::Decide(at, ..) = call { Some(at) } else { None };
+            if let Call::OutOfMemory(at) = call {
+                last_kill = last_kill.max(Some(at));
+            }
+            apply(&mut learner, call);
+            let limit = learner.learned().temporary_limit;
+            prop_assert!(limit.is_none_or(|limit| limit > 0));
+            if let (Some(_), Some(at)) = (limit, decided) {
+                prop_assert!(last_kill.is_some_and(|kill| at.saturating_sub(kill) <= Duration::from_secs(600)));
+            }
+        }
+    }
+}
+
 /// The fields that earlier versions did not store.
-fn later_fields() -> impl Strategy<Value = Option<[(&'static str, serde_json::Value); 6]>> {
+fn later_fields() -> impl Strategy<Value = Option<[(&'static str, serde_json::Value); 7]>> {
     let number = || prop_oneof![3 => 0.0..200.0, 1 => -1e9..1e9, 1 => Just(0.0), 1 => Just(1e300)];
     let numbers = prop::array::uniform12(number());
     let second = || times().prop_map(|time| serde_json::to_value(time).unwrap());
@@ -158,6 +179,7 @@ fn later_fields() -> impl Strategy<Value = Option<[(&'static str, serde_json::Va
         let suspicion = serde_json::json!({"target": n[0], "at": at, "cause": {"slow": former}});
         [
             ("guessedAt", serde_json::json!(n[0])),
+            ("limit", serde_json::json!({"requests": 3, "until": until})),
             ("memory", memory),
             ("lastChange", change),
             ("rests", serde_json::json!({"frozenUntil": until, "raiseAfter": at, "pause": pause})),

@@ -3,11 +3,39 @@
 use std::time::Duration;
 
 use autoscaler::learning_report::Phase;
+use serde::{Deserialize, Serialize};
 
 use super::Learner;
 use super::change::ChangeKind;
 use crate::observation::PodSecond;
 use crate::tuning::TUNING;
+
+/// A limit of the requests in a pod. A lone pod that was killed gets all requests that were held
+/// until it is ready again, whatever the target is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct TemporaryLimit {
+    /// Requests that a pod may have at a time.
+    pub(super) requests: u32,
+    until: Duration,
+}
+
+// === impl TemporaryLimit ===
+
+impl TemporaryLimit {
+    /// A limit that begins now.
+    fn new(requests: u32, now: Duration) -> Self {
+        Self { requests, until: now.saturating_add(TUNING.memory.limited) }
+    }
+
+    pub(super) fn holds(&self, now: Duration) -> bool {
+        now < self.until
+    }
+
+    /// A stored limit. It ends as soon as one that begins now, whatever the stored clock was.
+    pub(super) fn restored(self, now: Duration) -> Self {
+        Self { until: self.until.min(Self::new(self.requests, now).until), ..self }
+    }
+}
 
 // === impl Learner ===
 
@@ -23,12 +51,13 @@ impl Learner {
         if self.phase != Phase::Reverted && !(recent && self.memory_cap.is_some()) {
             self.memory_cap = Some(self.memory_cap.map_or(cap, |old| old.min(cap)));
             self.guessed_at = (!self.memory.is_precise()).then_some(killed);
+            self.limit = Some(TemporaryLimit::new(self.requests_that_fit(cap), at));
             self.change_to(cap.min(self.target), ChangeKind::Bound, at);
         }
     }
 
     /// The upper bound after a kill at this target: the load that fits, or a part of the load that
-    /// did not. Requests that pile up before the next pods are ready kill again, whatever it is.
+    /// did not.
     fn cap_after_kill(&self, killed: f64) -> f64 {
         match (self.memory.sure_target().filter(|_| self.memory.is_precise()), self.memory.load()) {
             (Some(fitting), _) => fitting.min(killed * TUNING.memory.after_rare_kill),
@@ -37,6 +66,21 @@ impl Learner {
             }
             (None, None) => killed * TUNING.memory.after_early_kill,
         }
+    }
+
+    /// Requests that a pod may have at a time, unless the user's own limit is enough.
+    pub(super) fn temporary_limit(&self) -> Option<u32> {
+        let limit = self.limit.filter(|_| self.in_force && self.spec.limit.is_none())?;
+        Some(limit.requests)
+    }
+
+    /// Requests that a pod may have at a time: those that fit by the readings. Before, as many as
+    /// pods had on average when one was killed, of which `cap` is a share.
+    fn requests_that_fit(&self, cap: f64) -> u32 {
+        let shown = self.memory.most_requests().filter(|_| self.memory.is_precise());
+        let shown = shown.map(|requests| requests * TUNING.memory.after_rare_kill);
+        // `as` saturates.
+        shown.unwrap_or(cap / TUNING.memory.after_kill).max(1.0) as u32
     }
 
     /// Adds the readings of a second. Pods that fill up count as well: they share the load.
@@ -75,6 +119,9 @@ impl Learner {
             self.memory_cap =
                 self.memory.sure_target().map(|fitting| fitting.min(killed)).or(self.memory_cap);
             self.guessed_at = None;
+            let requests = self.memory_cap.map(|cap| self.requests_that_fit(cap));
+            self.limit =
+                self.limit.zip(requests).map(|(limit, requests)| TemporaryLimit { requests, ..limit });
         }
         if let Some(fitting) = self.memory.possible_target()
             && self.in_force

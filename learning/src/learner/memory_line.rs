@@ -120,6 +120,14 @@ impl MemoryLine {
         Some(above_least.max(spread / (TUNING.memory.least_spread * load.sqrt())).max(0.0))
     }
 
+    /// Requests at a time that surely fit, if each costs the most that it may: soon after a kill the
+    /// line has readings of few loads. `None` without any reading, or where they are all the same.
+    pub(super) fn most_requests(&self) -> Option<f64> {
+        let (load, share) = self.mean()?;
+        let each = self.most_of_request(load, share)?;
+        (each > 0.0).then(|| load + (1.0 - share).max(0.0) / each)
+    }
+
     /// The largest target that may fit, for a lower one. `None` without a sure slope: memory that
     /// does not depend on the load needs no further pods.
     pub(super) fn possible_target(&self) -> Option<f64> {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Learner;
 use super::change::Change;
+use super::memory::TemporaryLimit;
 use super::memory_line::MemoryLine;
 use super::suspicion::Suspicion;
 use crate::bounds::LearningSpec;
@@ -39,6 +40,8 @@ pub struct LearnerState {
     pub(super) saved_at: Duration,
     #[serde(default)]
     guessed_at: Option<f64>,
+    #[serde(default)]
+    limit: Option<TemporaryLimit>,
     #[serde(default)]
     memory: MemoryLine,
     #[serde(default)]
@@ -83,6 +86,7 @@ impl Learner {
             learner.target = spec.clamp(state.target);
             learner.memory_cap = state.memory_cap;
             learner.guessed_at = state.guessed_at;
+            learner.limit = state.limit.map(|limit| limit.restored(now));
             if state.memory.is_valid() {
                 learner.memory = state.memory;
             }
@@ -134,6 +138,7 @@ impl Learner {
             curve: self.curve.clone(),
             saved_at: now,
             guessed_at: self.guessed_at,
+            limit: self.limit,
             memory: self.memory,
             last_change: self.last_change,
             rests: Rests {

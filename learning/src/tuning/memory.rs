@@ -1,5 +1,7 @@
 //! Numbers of the memory rules.
 
+use std::time::Duration;
+
 /// Memory of the pods.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryTuning {
@@ -22,10 +24,14 @@ pub(crate) struct MemoryTuning {
     pub(crate) least_killed: f64,
     /// Factor on the target at a kill before any second of load. Chosen, untested.
     pub(crate) after_early_kill: f64,
-    /// Factor on the target at a kill that the line did not expect. Chosen.
+    /// Factor on the target at a kill that the line did not expect, and on the requests that fit by
+    /// the line after any kill: the loads of its readings are smoothed. Scenario `memory-limit`.
     pub(crate) after_rare_kill: f64,
     /// A target is lowered for its memory from this factor over the fitting one on. Chosen.
     pub(crate) excess: f64,
+    /// Time after a kill in which pods have a limit: until those for the load have started and been
+    /// read. A kill by something else than requests throttles no longer. Chosen.
+    pub(crate) limited: Duration,
 }
 
 impl MemoryTuning {
@@ -40,5 +46,6 @@ impl MemoryTuning {
         after_early_kill: 0.5,
         after_rare_kill: 0.85,
         excess: 1.05,
+        limited: Duration::from_secs(600),
     };
 }

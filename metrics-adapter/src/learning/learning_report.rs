@@ -21,6 +21,7 @@ pub(crate) fn report(
         mode: learning.mode,
         user_target: learning.spec.user_target,
         target: learned.target,
+        temporary_limit: learned.temporary_limit,
         phase: learned.phase,
         confidence: learned.confidence,
         evidence: evidence(learned, learning.spec.objective.is_some(), resources),
@@ -40,7 +41,9 @@ fn pods(load: f64, target: f64) -> u32 {
 
 fn evidence(learned: &LearnedTarget, has_objective: bool, resources: ResourceStatus) -> String {
     let reason = reason(learned.phase).map(|reason| format!("{reason}; ")).unwrap_or_default();
-    format!("{reason}{}; {}", requests(learned, has_objective), usage(resources))
+    let limited = |limit| format!("a pod gets {limit} requests at a time after a kill for its memory; ");
+    let limit = learned.temporary_limit.map(limited).unwrap_or_default();
+    format!("{reason}{limit}{}; {}", requests(learned, has_objective), usage(resources))
 }
 
 /// What the fullest pod uses of its limits, and which rules are off without that.
@@ -97,6 +100,7 @@ mod tests {
     fn learned() -> LearnedTarget {
         LearnedTarget {
             target: 8.0,
+            temporary_limit: None,
             phase: Phase::Settled,
             confidence: 1.0,
             changes: 3,
@@ -145,6 +149,14 @@ mod tests {
                 "{evidence}"
             );
         }
+    }
+
+    #[test]
+    fn evidence_states_the_limit_after_a_kill() {
+        let evidence = report_of(&LearnedTarget { temporary_limit: Some(4), ..learned() }, 1.0).evidence;
+        let limit =
+            "a pod gets 4 requests at a time after a kill for its memory; 5000 requests at 7.90 a pod";
+        assert!(evidence.starts_with(limit), "{evidence}");
     }
 
     #[test]

@@ -69,6 +69,11 @@ impl Activator {
         self.slots.set_pods(pods);
     }
 
+    /// Sets the requests that a pod without a limit of its own may have at a time.
+    pub fn set_limit(&mut self, limit: Option<u32>) {
+        self.slots.set_limit(limit);
+    }
+
     /// Frees the slot of a request that has ended.
     pub fn release(&mut self, pod: PodId, request: &Request, now: Time) {
         self.slots.release(Slot { pod, lender: request.lender }, now);

@@ -102,6 +102,11 @@ impl MetricsAdapter {
         self.learning.as_mut()
     }
 
+    /// Requests that a pod may have at a time, by what is learned.
+    pub fn temporary_limit(&self) -> Option<u32> {
+        self.learning.as_ref().and_then(Learning::temporary_limit)
+    }
+
     /// The newest decision.
     pub fn decision(&self) -> Option<&Decision> {
         self.decision.as_ref()

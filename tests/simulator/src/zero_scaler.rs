@@ -26,6 +26,8 @@ pub struct ZeroScaler {
     min: u32,
     max: u32,
     decision: Option<Decision>,
+    /// Whether activators limit the requests of a pod.
+    limits_pods: bool,
     /// Time of an activator's last report of requests.
     last_request_at: Option<i64>,
     active: Option<(ActiveCondition, i64)>,
@@ -79,6 +81,7 @@ impl ZeroScaler {
             min: scenario.min_replicas.max(1),
             max: scenario.max_replicas.max(scenario.min_replicas).max(1),
             decision: None,
+            limits_pods: false,
             last_request_at: None,
             active: None,
             mode: None,
@@ -89,8 +92,9 @@ impl ZeroScaler {
     }
 
     /// Stores a decision; `None` during an outage of the adapter.
-    pub fn set_decision(&mut self, decision: Option<Decision>) {
+    pub fn set_decision(&mut self, decision: Option<Decision>, limits_pods: bool) {
         self.decision = decision;
+        self.limits_pods = limits_pods;
     }
 
     /// Handles an activator's report of requests. Returns the size to scale to if the workload
@@ -208,7 +212,11 @@ impl ZeroScaler {
     /// Selects Proxy or Serve, and records since when Proxy is in force.
     fn route(&mut self, wanted: Option<u32>, observed: ReplicaState, now: Time) -> SksMode {
         let excess = self.decision.as_ref().map(|decision| decision.excess_burst_capacity);
-        let mode = sks_mode::wanted(wanted, excess, observed.ready, self.mode);
+        let mode = if self.limits_pods {
+            SksMode::Proxy
+        } else {
+            sks_mode::wanted(wanted, excess, observed.ready, self.mode)
+        };
         self.mode = Some(mode);
         let in_force = sks_mode::in_force(mode, observed.ready, observed.activators);
         self.proxied_since = match in_force {

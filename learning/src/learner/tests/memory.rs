@@ -58,3 +58,33 @@ fn memory_kill_never_raises_a_recommended_target() {
     workload.learner.out_of_memory(workload.now());
     assert_eq!(workload.target(), 3.0, "{}", workload.learned());
 }
+
+#[test]
+fn kill_limits_the_requests_of_a_pod_until_readings_show_how_many_fit() {
+    // 20 % of the limit without requests, and 5 % for each: sixteen fit.
+    let mut workload = Workload { memory: Some((0.2, 0.05)), in_force: Some(6.0), ..Workload::new(6.0) };
+    workload.run(30);
+    assert_eq!(workload.learned().temporary_limit, None);
+    workload.learner.out_of_memory(workload.now());
+    assert_eq!(workload.learned().temporary_limit, Some(5), "the load of a pod at the kill");
+    workload.in_force = Some(3.0);
+    workload.run(300);
+    let shown = workload.learned().temporary_limit.unwrap();
+    assert!((12..=16).contains(&shown), "{shown}");
+    workload.restart(&workload.stored());
+    assert_eq!(workload.learned().temporary_limit, Some(shown), "after a restart");
+    workload.run(300);
+    assert_eq!(workload.learned().temporary_limit, None, "ten minutes after the kill");
+}
+
+#[test]
+fn kill_limits_no_pods_with_a_limit_or_another_target() {
+    let mut recommending = Workload::recommending(6.0);
+    let mut limited = Workload::new(6.0);
+    limited.learner.set_spec(LearningSpec { limit: Some(7.0), ..limited.learner.spec });
+    for workload in [&mut recommending, &mut limited] {
+        workload.run(30);
+        workload.learner.out_of_memory(workload.now());
+        assert_eq!(workload.learned().temporary_limit, None);
+    }
+}

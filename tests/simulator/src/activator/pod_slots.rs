@@ -25,8 +25,8 @@ pub type PeerMessages = Vec<(ActivatorId, SlotMessage<PodId>)>;
 /// One activator's slots.
 #[derive(Debug)]
 pub enum PodSlots {
-    /// No limit; the number of our requests on each pod.
-    Unlimited(BTreeMap<PodId, u32>),
+    /// The number of our requests on each pod, and how many it may be.
+    Counted { used: BTreeMap<PodId, u32>, limit: u32 },
     /// Slots with lending.
     Limited(Box<LimitedSlots>),
 }
@@ -49,7 +49,7 @@ impl PodSlots {
     /// The slots of activator `id` of `activators`. Without `lends` there are no messages.
     pub fn new(container_concurrency: u32, id: ActivatorId, activators: usize, lends: bool) -> Self {
         let Some(container_concurrency) = NonZeroU32::new(container_concurrency) else {
-            return Self::Unlimited(BTreeMap::new());
+            return Self::Counted { used: BTreeMap::new(), limit: u32::MAX };
         };
         let filling = LoadBalancingPolicy::of_container_concurrency(container_concurrency);
         let mut lending = SlotLending::default();
@@ -69,18 +69,25 @@ impl PodSlots {
     pub fn set_pods(&mut self, pods: &[PodId]) {
         match self {
             // Requests on removed pods do not count any more.
-            Self::Unlimited(used) => {
+            Self::Counted { used, .. } => {
                 *used = pods.iter().map(|pod| (*pod, used.get(pod).copied().unwrap_or(0))).collect();
             }
             Self::Limited(limited) => limited.set_pods(pods),
         }
     }
 
+    /// Sets the requests of ours that a pod may have at a time, where it has no limit of its own.
+    pub fn set_limit(&mut self, most: Option<u32>) {
+        if let Self::Counted { limit, .. } = self {
+            *limit = most.unwrap_or(u32::MAX);
+        }
+    }
+
     /// Takes a slot; `None` if all are in use.
     pub fn take(&mut self, random: &mut impl Rng) -> Option<Slot<PodId, ActivatorId>> {
         match self {
-            Self::Unlimited(used) => {
-                let pod = less_busy(used, random)?;
+            Self::Counted { used, limit } => {
+                let pod = less_busy(used, *limit, random)?;
                 *used.get_mut(&pod)? += 1;
                 Some(Slot { pod, lender: None })
             }
@@ -91,7 +98,7 @@ impl PodSlots {
     /// Frees a slot.
     pub fn release(&mut self, slot: Slot<PodId, ActivatorId>, now: Time) {
         match self {
-            Self::Unlimited(used) => {
+            Self::Counted { used, .. } => {
                 if let Some(used) = used.get_mut(&slot.pod) {
                     *used = used.saturating_sub(1);
                 }
@@ -135,11 +142,9 @@ impl LimitedSlots {
     }
 }
 
-fn less_busy(used: &BTreeMap<PodId, u32>, random: &mut impl Rng) -> Option<PodId> {
-    let mut draw = || {
-        let place = random.random_range(0..used.len().max(1));
-        used.iter().nth(place).map(|(pod, used)| (*used, *pod))
-    };
+fn less_busy(used: &BTreeMap<PodId, u32>, limit: u32, random: &mut impl Rng) -> Option<PodId> {
+    let free: Vec<_> = used.iter().filter(|(_, used)| **used < limit).collect();
+    let mut draw = || free.get(random.random_range(0..free.len().max(1))).map(|(pod, used)| (**used, **pod));
     let (one, other) = (draw()?, draw()?);
     Some(if other.0 < one.0 { other.1 } else { one.1 })
 }

@@ -53,6 +53,11 @@ impl Learning {
         self.learner.learned()
     }
 
+    /// Requests that a pod may have at a time.
+    pub fn temporary_limit(&self) -> Option<u32> {
+        self.learner.learned().temporary_limit.filter(|_| self.is_applied())
+    }
+
     /// Factor on the metric with which an HPA with the user's target follows the learned one.
     pub fn metric_scale(&self) -> f64 {
         if self.is_applied() { self.scenario.target / self.learner.learned().target } else { 1.0 }

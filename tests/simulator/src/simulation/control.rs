@@ -90,10 +90,22 @@ impl Simulation {
 
     pub(super) fn decided(&mut self, decision: Decision) {
         // The decision may have been made before the adapter was lost.
-        if self.adapter.is_some() {
-            self.zero_scaler.set_decision(Some(decision));
+        if let Some(adapter) = &self.adapter {
+            let temporary_limit = adapter.temporary_limit();
+            self.zero_scaler.set_decision(Some(decision), temporary_limit.is_some());
+            self.limit_pods(temporary_limit);
         }
         self.reconcile();
+    }
+
+    /// Sets the requests that activators send to a pod at a time, unless the pods have a limit.
+    fn limit_pods(&mut self, temporary_limit: Option<u32>) {
+        if self.scenario.container_concurrency == 0 {
+            for activator in &mut self.activators {
+                activator.set_limit(temporary_limit);
+            }
+            self.update_activators();
+        }
     }
 
     pub(super) fn reconcile(&mut self) {
@@ -194,7 +206,7 @@ impl Simulation {
 
     pub(super) fn adapter_lost(&mut self) {
         self.adapter = None;
-        self.zero_scaler.set_decision(None);
+        self.zero_scaler.set_decision(None, false);
         self.reconcile();
     }
 

@@ -277,6 +277,9 @@ fn route_cause(observed: &ObservedWorkload, plan: &Plan, mode: SksMode) -> Strin
         (SksMode::Proxy, _) if observed.keeps_endpoints() => {
             "a load balancer in front of the Service needs endpoints that stay".to_owned()
         }
+        (SksMode::Proxy, _) if plan.temporary_limit.is_some() => {
+            "pods have a limit after a kill for their memory".to_owned()
+        }
         (SksMode::Serve, _) if plan.mode == SksMode::Proxy => {
             "no activator can be put in the path".to_owned()
         }

@@ -6,12 +6,12 @@
 //! workload without HPA. Beside another autoscaler it writes only from and to zero (table in
 //! ARCHITECTURE.md).
 
+mod route;
 mod size_to_write;
 
 use std::time::Duration;
 
 use autoscaler::api::{Scaler, SksMode, condition};
-use autoscaler::routing::sks_mode;
 use autoscaler::scaling::active_condition::{ActiveCondition, ActiveReason, compute_active_condition};
 use autoscaler::scaling::scale_bounds::ScaleBounds;
 use autoscaler::scaling::scale_to_zero::{
@@ -49,6 +49,8 @@ pub(super) struct Plan {
     pub(super) mode: SksMode,
     /// Number of activators in Proxy mode.
     pub(super) activators: u32,
+    /// Requests that activators send to a pod without a container concurrency at a time.
+    pub(super) temporary_limit: Option<u32>,
     /// Why the workload stays at its size; `None` while the scale-to-zero sequence proceeds.
     pub(super) why: Option<StayReason>,
     /// When to reconcile again.
@@ -229,7 +231,6 @@ fn size_beside_unresponsive_nodes(observed: &ObservedWorkload, scale: &Scale) ->
 }
 
 fn plan(observed: &ObservedWorkload, position: SequencePosition, activation: ActiveCondition) -> Plan {
-    let excess = observed.decision.as_ref().map(|d| d.excess_burst_capacity);
     // Inactive workloads need Proxy mode, with or without a decision.
     let wanted = if activation.phase == ActivePhase::Inactive { Some(0) } else { position.wanted };
     Plan {
@@ -238,27 +239,12 @@ fn plan(observed: &ObservedWorkload, position: SequencePosition, activation: Act
         write: position.write,
         probe: position.probe,
         check: position.check,
-        mode: mode(observed, wanted, excess),
-        activators: number_of_activators(observed),
+        mode: route::mode(observed, wanted),
+        activators: route::number_of_activators(observed),
+        temporary_limit: learning::temporary_limit(observed),
         why: position.why,
         recheck: position.recheck,
     }
-}
-
-/// All activators, where the nodes with endpoints have to stay the same, whatever the pods carry.
-fn number_of_activators(observed: &ObservedWorkload) -> u32 {
-    if observed.keeps_endpoints() {
-        return u32::MAX;
-    }
-    sks_mode::number_of_activators(observed.ready, pod_capacity(observed), &observed.settings)
-}
-
-/// Pods without sidecar need activators, which limit and count, in the path of each request.
-fn mode(observed: &ObservedWorkload, wanted: Option<u32>, excess: Option<i32>) -> SksMode {
-    if !observed.sidecar_mode.is_required() || observed.keeps_endpoints() {
-        return SksMode::Proxy;
-    }
-    sks_mode::wanted(wanted, excess, observed.ready, mode_before(observed))
 }
 
 fn without_scale(observed: &ObservedWorkload, before: Option<ActiveCondition>) -> Plan {
@@ -349,19 +335,6 @@ fn was_at_zero(observed: &ObservedWorkload) -> bool {
 
 fn has_left_zero(observed: &ObservedWorkload, scale: &Scale) -> bool {
     was_at_zero(observed) && scale.replicas > 0
-}
-
-fn mode_before(observed: &ObservedWorkload) -> Option<SksMode> {
-    observed.serverless_service.as_ref().map(|sks| sks.spec.mode)
-}
-
-/// The value of the metric that one pod can carry, by the target in force; 0 if the user's is
-/// invalid.
-fn pod_capacity(observed: &ObservedWorkload) -> f64 {
-    let spec = &observed.autoscaler.spec;
-    let Ok(given) = spec.target(observed.pod_limit, &observed.settings) else { return 0.0 };
-    let learned = learning::target_in_force(observed);
-    learned.map_or(given, |learned| given.with_target(learned, spec.limit(observed.pod_limit))).total
 }
 
 /// Number of pods that must be ready for the workload to be active.

@@ -62,13 +62,14 @@ pub(super) fn serverless_service(
     sidecar: SidecarMode,
     plan: &Plan,
 ) -> ServerlessServiceSpec {
+    let limit = Some(autoscaler.spec.container_concurrency).filter(|limit| *limit > 0);
     ServerlessServiceSpec {
         service: autoscaler.spec.service.clone(),
         selector: selection.selector.clone(),
         selector_source: selection.source,
         mode: plan.mode,
         num_activators: plan.activators,
-        container_concurrency: autoscaler.spec.container_concurrency,
+        container_concurrency: limit.or(plan.temporary_limit).unwrap_or(0),
         sidecar,
         paused: plan.paused,
         paused_until: settings.scale.pause.end().filter(|_| plan.paused).and_then(time),
@@ -173,6 +174,20 @@ mod tests {
     }
 
     #[test]
+    fn temporary_limit_applies_only_without_a_container_concurrency() {
+        let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
+        let plan = Plan { temporary_limit: Some(4), ..plan() };
+        let of = |autoscaler: &PodAutoscaler| {
+            let spec = serverless_service(autoscaler, &selection("app=web"), &settings, REQUIRED, &plan);
+            spec.container_concurrency
+        };
+        let mut autoscaler = autoscaler();
+        assert_eq!(of(&autoscaler), 10);
+        autoscaler.spec.container_concurrency = 0;
+        assert_eq!(of(&autoscaler), 4);
+    }
+
+    #[test]
     fn passes_no_wake_rules_to_activators() {
         let annotations = [("no-wake", "GET /healthz,HEAD"), ("no-wake-response", "503")]
             .map(|(key, value)| (format!("autoscaling.rouse.dev/{key}"), value.to_owned()));
@@ -247,6 +262,7 @@ mod tests {
             check: false,
             mode: SksMode::Serve,
             activators: 3,
+            temporary_limit: None,
             why: None,
             recheck: None,
         }

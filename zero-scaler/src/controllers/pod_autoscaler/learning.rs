@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use autoscaler::api::LearningStatus;
+use autoscaler::contract::pod_limit::MAX_CONTAINER_CONCURRENCY;
 use autoscaler::contract::quantity::{format_milli, milli_from_f64};
 use autoscaler::learning_report::LearningReport;
 use autoscaler::settings::LearnTarget;
@@ -75,6 +76,12 @@ pub(super) fn target_in_force(observed: &ObservedWorkload) -> Option<f64> {
         None => before(observed).and_then(|status| Some((status.mode, status.target()?)))?,
     };
     (mode == LearnTarget::Apply && target.is_finite() && target > 0.0).then_some(target)
+}
+
+/// Requests that a pod may have at a time for now, by what is learned. Only activators enforce it.
+pub(super) fn temporary_limit(observed: &ObservedWorkload) -> Option<u32> {
+    target_in_force(observed)?;
+    report(observed)?.temporary_limit.filter(|limit| *limit <= MAX_CONTAINER_CONCURRENCY)
 }
 
 /// The note of the event about a target that is far from the last reported one.
@@ -159,6 +166,7 @@ mod tests {
             mode: LearnTarget::Recommend,
             user_target: 20.0,
             target: 20.0,
+            temporary_limit: None,
             phase: Phase::Observing,
             confidence: 0.0,
             evidence: format!("{seconds} seconds"),

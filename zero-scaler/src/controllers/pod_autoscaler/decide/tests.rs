@@ -185,6 +185,7 @@ fn learned(mode: LearnTarget, target: f64) -> Option<Box<LearningReport>> {
         mode,
         user_target: 70.0,
         target,
+        temporary_limit: None,
         phase: Phase::Settled,
         confidence: 1.0,
         evidence: String::new(),
@@ -210,6 +211,22 @@ fn writes_no_size_for_busy_workload_with_hpa() {
     let mut overloaded = active();
     overloaded.decision.as_mut().unwrap().excess_burst_capacity = -1;
     assert_eq!(decide(&overloaded, None).mode, SksMode::Proxy);
+}
+
+#[test]
+fn pods_with_a_temporary_limit_get_their_requests_from_activators() {
+    let limited = |mode, limit| {
+        let mut observed = edited(active(), |autoscaler| annotate(autoscaler, "learn-target", "Apply"));
+        let mut report = learned(mode, 8.0);
+        report.as_mut().unwrap().temporary_limit = limit;
+        observed.decision.as_mut().unwrap().learning = report;
+        let plan = decide(&observed, None);
+        (plan.mode, plan.temporary_limit)
+    };
+    assert_eq!(limited(LearnTarget::Apply, None), (SksMode::Serve, None));
+    assert_eq!(limited(LearnTarget::Apply, Some(5)), (SksMode::Proxy, Some(5)));
+    assert_eq!(limited(LearnTarget::Apply, Some(1001)), (SksMode::Serve, None), "above the most");
+    assert_eq!(limited(LearnTarget::Recommend, Some(5)), (SksMode::Serve, None), "the target is the user's");
 }
 
 #[test]
