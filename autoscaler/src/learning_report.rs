@@ -25,6 +25,9 @@ pub struct LearningReport {
     pub user_target: f64,
     /// The learned one: in force with [`LearnTarget::Apply`], else recommended.
     pub target: f64,
+    /// Factor on the target for the decider, at least 1.
+    #[serde(default = "no_backlog", skip_serializing_if = "is_no_backlog")]
+    pub backlog: f64,
     /// Requests that a pod without a container concurrency may have at a time, for some minutes
     /// after a kill for its memory. Of adapters of earlier versions always `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,6 +69,15 @@ impl LearningReport {
     }
 }
 
+fn no_backlog() -> f64 {
+    1.0
+}
+
+// By reference, as serde needs it.
+fn is_no_backlog(backlog: &f64) -> bool {
+    *backlog == no_backlog()
+}
+
 /// Whether two targets differ by at most one percent.
 pub fn is_same_target(a: f64, b: f64) -> bool {
     (a - b).abs() <= CHANGE * b.abs()
@@ -80,6 +92,7 @@ mod tests {
             mode: LearnTarget::Recommend,
             user_target: 20.0,
             target: 8.0,
+            backlog: 2.5,
             temporary_limit: Some(5),
             phase: Phase::Frozen(FreezeReason::Gap),
             confidence: 0.5,

@@ -88,7 +88,7 @@ impl Sums {
         ratio(self.misses, self.completions)
     }
 
-    fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.completions >= TUNING.curve.known_requests
     }
 

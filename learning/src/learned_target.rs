@@ -9,6 +9,9 @@ use autoscaler::learning_report::Phase;
 pub struct LearnedTarget {
     /// Concurrent requests that one pod should carry.
     pub target: f64,
+    /// Factor on the target for the decider, at least 1: in the first seconds of an overload the
+    /// concurrency is mostly backlog, which needs no pods of its own.
+    pub backlog: f64,
     /// Requests that a pod may have at a time, for some minutes after a kill for its memory.
     pub temporary_limit: Option<u32>,
     /// What learning does at present.

@@ -157,8 +157,12 @@ impl Learner {
         self.began_at.get_or_insert(at);
         let mut all = Sums::default();
         let cold = if self.spec.is_free() { TUNING.evidence.cold_pod } else { TUNING.evidence.young_pod };
-        for pod in pods.iter().filter(|pod| pod.age >= cold && pod.is_plausible()) {
+        for pod in pods.iter().filter(|pod| pod.is_plausible()) {
             let second = sums(pod);
+            if pod.age < cold {
+                self.overload.add_cold(&second);
+                continue;
+            }
             self.regime.compare(&second, &self.curve);
             all.add(&second);
         }
@@ -210,6 +214,7 @@ impl Learner {
         let sums = &self.trial.sums;
         LearnedTarget {
             target: self.target,
+            backlog: self.overload.backlog(),
             temporary_limit: self.temporary_limit(),
             phase: self.phase,
             confidence: self.confidence(),

@@ -37,6 +37,7 @@ fn report(checkpoint: Option<Checkpoint>) -> LearningReport {
         mode: LearnTarget::Recommend,
         user_target: 20.0,
         target: 8.0,
+        backlog: 1.0,
         temporary_limit: None,
         phase: Phase::Settled,
         confidence: 0.5,

@@ -115,6 +115,7 @@ mod tests {
             mode: LearnTarget::Recommend,
             user_target: 20.0,
             target: 7.9996,
+            backlog: 1.0,
             temporary_limit: None,
             phase: Phase::Settled,
             confidence: 0.874,

@@ -16,10 +16,15 @@ use crate::tuning::TUNING;
 impl Learner {
     /// Adds a second to the overload if it is one.
     pub(super) fn add_overload(&mut self, all: &Sums, pods: &[PodSecond], at: Duration) {
-        let arrivals = pods.iter().filter(|pod| pod.is_plausible()).map(|pod| pod.arrivals).sum();
+        let plausible = || pods.iter().filter(|pod| pod.is_plausible());
+        let arrivals = plausible().map(|pod| pod.arrivals).sum();
         self.overload.add_arrivals(arrivals);
         let load = all.mean_load() / self.target;
-        if !self.requests_wait(all) || load <= TUNING.pressure.knee {
+        let is_overloaded = self.requests_wait(all) && load > TUNING.pressure.knee;
+        let unloaded = self.unloaded().filter(|_| is_overloaded && self.spec.is_free());
+        let total = plausible().map(|pod| pod.concurrency).sum();
+        self.overload.add_load(total, arrivals, unloaded.map(|unloaded| unloaded.mean_time()), at);
+        if !is_overloaded {
             return;
         }
         self.overload.add(all, arrivals, load > TUNING.evidence.overload);

@@ -111,9 +111,11 @@ proptest! {
         let mut learner = Learner::new(spec, 0);
         for call in calls {
             apply(&mut learner, call);
-            let LearnedTarget { target, confidence, .. } = learner.learned();
+            let LearnedTarget { target, confidence, backlog, .. } = learner.learned();
             prop_assert!(learner.spec.bounds().contains(&target), "{target} of {:?}", learner.spec);
             prop_assert!((0.0..=1.0).contains(&confidence));
+            prop_assert!(backlog.is_finite() && backlog >= 1.0, "{backlog}");
+            prop_assert!(backlog == 1.0 || learner.spec.factor.is_none(), "the HPA follows all of the load");
             prop_assert!(learner.curve.is_valid(), "a damaged curve would not be restored");
         }
     }

@@ -1,5 +1,7 @@
 //! Overload: what the seconds show in which requests pile up in the pods.
 
+use std::time::Duration;
+
 use crate::curve::Sums;
 use crate::tuning::TUNING;
 
@@ -14,6 +16,24 @@ pub(super) struct Overload {
     /// Requests that arrived in them.
     arrivals: f64,
     all_arrivals: Arrivals,
+    backlog: Backlog,
+}
+
+/// Requests in the pods that are no load, because they wait for others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Backlog {
+    /// Requests in all pods, and those that arrive in a second: means of about the last panic
+    /// window.
+    load: f64,
+    arrivals: f64,
+    /// Pods of the first minute, out of overloads: those that a panic starts are as slow.
+    cold: Sums,
+    /// The first and the last second of the present overload.
+    began: Option<Duration>,
+    last: Duration,
+    /// The largest factor of the present overload. Pods that drain have a smaller one, and the pods
+    /// of a panic stay.
+    factor: f64,
 }
 
 /// Requests that arrive at all pods, overloaded or not.
@@ -45,9 +65,31 @@ impl Overload {
         self.arrivals += arrivals;
     }
 
+    /// Adds a second of the pods that have just started.
+    pub(super) fn add_cold(&mut self, pods: &Sums) {
+        if self.backlog.began.is_none() {
+            self.backlog.cold.add(pods);
+        }
+    }
+
+    /// Adds the requests in all pods, in a second that [`add_arrivals`](Self::add_arrivals) has.
+    /// `overloaded` has the time of a request that does not wait, in a second in which others do.
+    pub(super) fn add_load(&mut self, load: f64, arrivals: f64, overloaded: Option<f64>, at: Duration) {
+        self.backlog.add(load, arrivals);
+        self.backlog.update(overloaded, at);
+    }
+
+    /// The requests in the pods over those that the arrivals would be at twice the time of a
+    /// request that does not wait; at least 1. In an overload the concurrency is mostly backlog, and
+    /// pods for all of it start when it has been served. Pods for twice the arrivals serve it as
+    /// well. 1 from the thirtieth second on: what lasts is load.
+    pub(super) fn backlog(&self) -> f64 {
+        self.backlog.factor.max(1.0)
+    }
+
     /// Discards the overloaded seconds.
     pub(super) fn clear(&mut self) {
-        *self = Self { all_arrivals: self.all_arrivals, ..Self::default() };
+        *self = Self { all_arrivals: self.all_arrivals, backlog: self.backlog, ..Self::default() };
     }
 
     pub(super) fn has_begun(&self) -> bool {
@@ -73,6 +115,33 @@ impl Overload {
     pub(super) fn growth(&self) -> f64 {
         let now = self.all_arrivals.excess_of(self.arrivals, self.seconds);
         1.0 + now.max(self.all_arrivals.excess).min(TUNING.evidence.overload - 1.0)
+    }
+}
+
+// === impl Backlog ===
+
+impl Backlog {
+    fn add(&mut self, load: f64, arrivals: f64) {
+        self.load += (load - self.load) * TUNING.evidence.usual;
+        self.arrivals += (arrivals - self.arrivals) * TUNING.evidence.usual;
+    }
+
+    fn update(&mut self, overloaded: Option<f64>, at: Duration) {
+        if overloaded.is_some() {
+            self.began.get_or_insert(at);
+            self.last = at;
+        }
+        if at.saturating_sub(self.last) >= TUNING.evidence.block {
+            self.began = None;
+        }
+        let is_short = |began| at.saturating_sub(began) < TUNING.evidence.backlog;
+        if !self.began.is_some_and(is_short) {
+            self.factor = 1.0;
+        } else if let Some(unloaded_time) = overloaded.filter(|_| self.cold.is_known()) {
+            let time = unloaded_time.max(self.cold.mean_time());
+            let factor = self.load / (TUNING.evidence.overload * self.arrivals * time);
+            self.factor = if factor.is_finite() { self.factor.max(factor) } else { self.factor };
+        }
     }
 }
 
@@ -137,6 +206,33 @@ mod tests {
             overload.add_arrivals(if second < 20 { 600.0 } else { 300.0 });
         }
         assert!((1.4..2.0).contains(&overload.growth()), "{}", overload.growth());
+    }
+
+    /// The backlog at each of these seconds of an overload, in which 1,200 requests are in the pods,
+    /// 600 arrive in a second, and one takes 0.1 s if it does not wait. In new pods it took `cold`.
+    fn backlog(cold: f64, seconds: &[u64]) -> Vec<f64> {
+        let mut overload = Overload::default();
+        let completions = if cold > 0.0 { 600.0 } else { 0.0 };
+        overload.add_cold(&Sums { seconds: 10.0, completions, time: completions * cold, ..Sums::default() });
+        let mut add = |second, unloaded| {
+            overload.add_load(1200.0, 600.0, unloaded, Duration::from_secs(second));
+            overload.backlog()
+        };
+        (0..100).for_each(|second| assert_eq!(add(second, None), 1.0));
+        let all: Vec<_> = (0..40).map(|second| (second, add(100 + second, Some(0.1)))).collect();
+        let at = |second: &u64| all.iter().find(|(at, _)| at == second).unwrap().1;
+        seconds.iter().map(at).map(|backlog| (backlog * 1000.0).round() / 1000.0).collect()
+    }
+
+    #[test]
+    fn backlog_starts_pods_for_twice_the_arrivals_until_it_has_lasted_for_thirty_seconds() {
+        assert_eq!(backlog(0.1, &[0, 29, 30, 39]), [10.0, 10.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn backlog_starts_more_pods_if_new_ones_are_slow() {
+        assert_eq!(backlog(0.25, &[0]), [4.0]);
+        assert_eq!(backlog(0.0, &[0]), [1.0], "no new pod was seen");
     }
 
     #[test]

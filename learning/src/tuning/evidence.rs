@@ -19,7 +19,8 @@ pub(crate) struct EvidenceTuning {
     /// pod's start, of a JIT or cold caches, could be compared with. Scenario `warm-up`.
     pub(crate) cold_pod: Duration,
     /// Weight of a block in the usual arrivals: the pods follow the load of the last 60 s, the
-    /// default of the stable window. Arithmetic.
+    /// default of the stable window. Also of a second in the backlog: a panic follows that of the
+    /// last 6 s. Arithmetic.
     pub(crate) usual: f64,
     /// Weight of a burst after a block, a half-life of 6 min: a load that stays higher is none.
     /// Scenario `bursts`.
@@ -31,6 +32,9 @@ pub(crate) struct EvidenceTuning {
     pub(crate) at_load: f64,
     /// Load over the target that is an overload. Chosen.
     pub(crate) overload: f64,
+    /// Time in an overload in which the backlog starts no pods. Requests may also take longer for
+    /// another reason, and then they need the pods. Scenario `bursts`.
+    pub(crate) backlog: Duration,
     /// Time after a change in which its pods start or end. Chosen.
     pub(crate) settling: Duration,
     /// Time after a release in which the pods for its load start. Scenario `release`.
@@ -69,6 +73,7 @@ impl EvidenceTuning {
         block: Duration::from_secs(10),
         at_load: 0.6,
         overload: 2.0,
+        backlog: Duration::from_secs(30),
         settling: Duration::from_secs(20),
         settling_release: Duration::from_secs(45),
         recovery: Duration::from_secs(60),

@@ -241,6 +241,7 @@ mod tests {
             mode: LearnTarget::Apply,
             user_target: 20.0,
             target: 8.0,
+            backlog: 1.0,
             temporary_limit: None,
             phase: Phase::Settled,
             confidence: 1.0,

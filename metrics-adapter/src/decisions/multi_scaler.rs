@@ -193,7 +193,10 @@ impl MultiScaler {
         let report = leads.then(|| state.learners.learn(workload, averages(), ready, now)).flatten();
         let stored = || if leads { None } else { state.learners.stored_target(workload) };
         let learned = report.as_ref().map(|report| report.target).or_else(stored);
-        let target = learned.and_then(|learned| TargetInForce::new(workload, learned));
+        let target = match &report {
+            Some(report) => TargetInForce::of_report(workload, report),
+            None => learned.and_then(|learned| TargetInForce::new(workload, learned)),
+        };
         let spec = spec_in_force(workload, target);
         let entry = state
             .deciders

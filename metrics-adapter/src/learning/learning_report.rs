@@ -21,6 +21,7 @@ pub(crate) fn report(
         mode: learning.mode,
         user_target: learning.spec.user_target,
         target: learned.target,
+        backlog: learned.backlog,
         temporary_limit: learned.temporary_limit,
         phase: learned.phase,
         confidence: learned.confidence,
@@ -100,6 +101,7 @@ mod tests {
     fn learned() -> LearnedTarget {
         LearnedTarget {
             target: 8.0,
+            backlog: 1.0,
             temporary_limit: None,
             phase: Phase::Settled,
             confidence: 1.0,

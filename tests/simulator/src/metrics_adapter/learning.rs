@@ -45,7 +45,10 @@ impl Learning {
     /// Decides. Returns the decider's settings if the learned target is in force.
     pub fn decide(&mut self, averages: Option<WindowAverages>, ready: u32, now: Time) -> Option<DeciderSpec> {
         let learned = self.learner.decide(&self.user_spec, averages, ready, unix(now));
-        self.is_applied().then(|| self.scenario.spec_with_target(learned.target))
+        self.is_applied().then(|| {
+            let spec = self.scenario.spec_with_target(learned.target);
+            DeciderSpec { target: spec.target * learned.backlog, ..spec }
+        })
     }
 
     /// The target with its evidence.

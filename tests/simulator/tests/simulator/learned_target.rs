@@ -259,6 +259,11 @@ fn optimum_of_pods_that_warm_up_is_found_without_a_target() {
 }
 
 #[test]
+fn burst_starts_no_pods_for_its_backlog_without_a_target() {
+    assert_eq!(convergence_fault(BURSTS, NoneWithLimit(0), 4, FIVE_MINUTES), None);
+}
+
+#[test]
 fn one_pod_stays_one_without_a_target() {
     assert_eq!(convergence_fault(ONE_POD, NoneWithLimit(0), 1, FIVE_MINUTES), None);
 }

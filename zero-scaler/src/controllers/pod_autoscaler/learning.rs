@@ -166,6 +166,7 @@ mod tests {
             mode: LearnTarget::Recommend,
             user_target: 20.0,
             target: 20.0,
+            backlog: 1.0,
             temporary_limit: None,
             phase: Phase::Observing,
             confidence: 0.0,

@@ -20,6 +20,7 @@ fn report(mode: LearnTarget, target: f64) -> LearningReport {
         mode,
         user_target,
         target,
+        backlog: 1.0,
         temporary_limit: None,
         phase: Phase::Settled,
         confidence: 0.5,

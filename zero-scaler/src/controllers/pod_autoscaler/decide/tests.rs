@@ -185,6 +185,7 @@ fn learned(mode: LearnTarget, target: f64) -> Option<Box<LearningReport>> {
         mode,
         user_target: 70.0,
         target,
+        backlog: 1.0,
         temporary_limit: None,
         phase: Phase::Settled,
         confidence: 1.0,
