@@ -16,16 +16,17 @@ mod release;
 mod state;
 mod steps;
 mod suspicion;
+mod temporary_limit;
 
 use std::time::Duration;
 
 use change::{Change, ChangeKind, Pending};
 use failures::Failures;
-use memory::TemporaryLimit;
 use memory_line::MemoryLine;
 use overload::Overload;
 pub use state::LearnerState;
 use suspicion::Suspicion;
+use temporary_limit::TemporaryLimit;
 
 use autoscaler::learning_report::{FreezeReason, Phase};
 use autoscaler::scaling::decider::DeciderSpec;
@@ -349,8 +350,6 @@ fn sums(pod: &PodSecond) -> Sums {
 
 #[cfg(test)]
 mod laws;
-#[cfg(test)]
-mod restart_tests;
 #[cfg(test)]
 mod revert_laws;
 #[cfg(test)]

@@ -3,39 +3,12 @@
 use std::time::Duration;
 
 use autoscaler::learning_report::Phase;
-use serde::{Deserialize, Serialize};
 
 use super::Learner;
 use super::change::ChangeKind;
+use super::temporary_limit::TemporaryLimit;
 use crate::observation::PodSecond;
 use crate::tuning::TUNING;
-
-/// A limit of the requests in a pod. A lone pod that was killed gets all requests that were held
-/// until it is ready again, whatever the target is.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct TemporaryLimit {
-    /// Requests that a pod may have at a time.
-    pub(super) requests: u32,
-    until: Duration,
-}
-
-// === impl TemporaryLimit ===
-
-impl TemporaryLimit {
-    /// A limit that begins now.
-    fn new(requests: u32, now: Duration) -> Self {
-        Self { requests, until: now.saturating_add(TUNING.memory.limited) }
-    }
-
-    pub(super) fn holds(&self, now: Duration) -> bool {
-        now < self.until
-    }
-
-    /// A stored limit. It ends as soon as one that begins now, whatever the stored clock was.
-    pub(super) fn restored(self, now: Duration) -> Self {
-        Self { until: self.until.min(Self::new(self.requests, now).until), ..self }
-    }
-}
 
 // === impl Learner ===
 
@@ -120,8 +93,7 @@ impl Learner {
                 self.memory.sure_target().map(|fitting| fitting.min(killed)).or(self.memory_cap);
             self.guessed_at = None;
             let requests = self.memory_cap.map(|cap| self.requests_that_fit(cap));
-            self.limit =
-                self.limit.zip(requests).map(|(limit, requests)| TemporaryLimit { requests, ..limit });
+            self.limit = self.limit.zip(requests).map(|(limit, requests)| limit.with_requests(requests));
         }
         if let Some(fitting) = self.memory.possible_target()
             && self.in_force

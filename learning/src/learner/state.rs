@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Learner;
 use super::change::Change;
-use super::memory::TemporaryLimit;
 use super::memory_line::MemoryLine;
 use super::suspicion::Suspicion;
+use super::temporary_limit::TemporaryLimit;
 use crate::bounds::LearningSpec;
 use crate::bracket::Bracket;
 use crate::curve::LoadCurve;

@@ -9,6 +9,7 @@ use crate::{AppSecond, MissBudget};
 mod failed_requests;
 mod memory;
 mod missing_data;
+mod restart;
 mod suspicion;
 mod without_number;
 

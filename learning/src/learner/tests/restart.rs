@@ -1,8 +1,6 @@
 //! What a restart or a change of leader loses.
 
-use super::tests::Workload;
 use super::*;
-use crate::bracket::Tried;
 
 /// Seconds between two writes of a state of which only the evidence differs.
 const STORED_EACH: u64 = 300;
