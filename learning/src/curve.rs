@@ -161,11 +161,22 @@ impl LoadCurve {
         (spans && pool.completions >= TUNING.curve.reference_requests).then_some(pool)
     }
 
-    /// All seconds at loads below this one; `None` if they have too few requests for a mean.
-    pub(crate) fn below(&self, load: f64) -> Option<Sums> {
+    /// All seconds at loads at which requests do not wait for each other, if this target is the
+    /// first one at which they do; `None` if they have too few requests for a mean.
+    pub(crate) fn unloaded(&self, target: f64) -> Option<Sums> {
         let mut pool = Sums::default();
-        self.bins.iter().filter(|bin| bin.mean_load() < load).for_each(|bin| pool.add(bin));
+        self.bins.iter().filter(|bin| bin.mean_load() < target / 2.0).for_each(|bin| pool.add(bin));
         (pool.completions >= TUNING.curve.reference_requests).then_some(pool)
+    }
+
+    /// The known half octaves of the load, the lowest first.
+    pub(crate) fn half_octaves(&self) -> impl Iterator<Item = Sums> {
+        let pools = self.bins.chunks(2).map(|bins| {
+            let mut pool = Sums::default();
+            bins.iter().for_each(|bin| pool.add(bin));
+            pool
+        });
+        pools.filter(Sums::is_known)
     }
 
     /// Bounds of the throughput of a pod at a load: exact in a known bin; elsewhere it does not

@@ -24,7 +24,7 @@ use change::{Change, ChangeKind, Pending};
 use failures::Failures;
 use memory_line::MemoryLine;
 use overload::Overload;
-pub use state::LearnerState;
+pub use state::{CurvePoint, LearnerState, MemoryRoom, TargetBasis, TargetBound};
 use suspicion::Suspicion;
 use temporary_limit::TemporaryLimit;
 

@@ -17,7 +17,7 @@ macro_rules! page {
 }
 
 /// All files.
-const ASSETS: [Asset; 10] = [
+const ASSETS: [Asset; 11] = [
     page!("index.html", "text/html; charset=utf-8"),
     page!("page.css", "text/css; charset=utf-8"),
     page!("icon.svg", "image/svg+xml"),
@@ -26,6 +26,7 @@ const ASSETS: [Asset; 10] = [
     page!("format.js", JAVASCRIPT),
     page!("fleet.js", JAVASCRIPT),
     page!("workload.js", JAVASCRIPT),
+    page!("learned.js", JAVASCRIPT),
     page!("charts.js", JAVASCRIPT),
     page!("wakes.js", JAVASCRIPT),
 ];

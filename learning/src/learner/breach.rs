@@ -153,10 +153,9 @@ impl Learner {
         unloaded.and_then(|unloaded| self.overload.edge(unloaded.mean_time())).unwrap_or(f64::INFINITY)
     }
 
-    /// The seconds at loads at which requests do not wait for each other, if the present target is
-    /// the first one at which they do.
+    /// The seconds at loads at which requests do not wait for each other.
     fn unloaded(&self) -> Option<Sums> {
-        self.curve.below(self.target / 2.0)
+        self.curve.unloaded(self.target)
     }
 
     /// The share of a pod's room that a target may use: the more the times of requests differ, the

@@ -3,9 +3,12 @@
 //! Not part of it are the trial, because its seconds end with the process, and what is observed
 //! again within ten minutes: faults of the feed, failures, a changed service time.
 
+mod basis;
+
 use std::time::Duration;
 
 use autoscaler::learning_report::Phase;
+pub use basis::{CurvePoint, MemoryRoom, TargetBasis, TargetBound};
 use serde::{Deserialize, Serialize};
 
 use super::Learner;

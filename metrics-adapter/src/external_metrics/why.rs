@@ -6,6 +6,7 @@
 
 mod clients;
 mod learned_target;
+mod target_basis;
 mod utc;
 
 use std::fmt::Write as _;

@@ -3,8 +3,9 @@
 //! The zero-scaler writes it to the status of the PodAutoscaler, and `why` shows it.
 
 use autoscaler::learning_report::{Checkpoint, FreezeReason, LearningReport, Phase};
+use autoscaler::scaling::readable::CompactNumber;
 use autoscaler::stats::collection::WindowAverages;
-use learning::{LearnedTarget, LearnerState, WorkloadLearning};
+use learning::{LearnedTarget, LearnerState, TargetBasis, TargetBound, WorkloadLearning};
 
 use crate::learning::resources::resource_readings::{ResourceStatus, ResourceUsage};
 
@@ -25,7 +26,7 @@ pub(crate) fn report(
         temporary_limit: learned.temporary_limit,
         phase: learned.phase,
         confidence: learned.confidence,
-        evidence: evidence(learned, learning.spec.objective.is_some(), resources),
+        evidence: evidence(learned, learning, resources, &state.basis(&learning.spec)),
         pods_with_user_target: pods(load, learning.spec.user_target),
         pods_with_target: pods(load, learned.target),
         changes: learned.changes,
@@ -40,18 +41,50 @@ fn pods(load: f64, target: f64) -> u32 {
     if target > 0.0 { (load / target).ceil() as u32 } else { 0 }
 }
 
-fn evidence(learned: &LearnedTarget, has_objective: bool, resources: ResourceStatus) -> String {
+fn evidence(
+    learned: &LearnedTarget,
+    learning: &WorkloadLearning,
+    resources: ResourceStatus,
+    basis: &TargetBasis,
+) -> String {
     let reason = reason(learned.phase).map(|reason| format!("{reason}; ")).unwrap_or_default();
     let limited = |limit| format!("a pod gets {limit} requests at a time after a kill for its memory; ");
     let limit = learned.temporary_limit.map(limited).unwrap_or_default();
-    format!("{reason}{limit}{}; {}", requests(learned, has_objective), usage(resources))
+    let requests = requests(learned, learning.spec.objective.is_some());
+    format!("{reason}{limit}{requests}; {}; {}", bounds(basis), usage(resources))
+}
+
+/// What the target rests on, in short: `why` has the rest.
+fn bounds(basis: &TargetBasis) -> String {
+    let known = match (basis.unloaded_time, basis.throughput, basis.room()) {
+        (Some(time), Some(throughput), Some(room)) => format!(
+            "a request without load takes {:.0} ms and a full pod ends {} a second: room for {} at a time",
+            time * 1000.0,
+            CompactNumber(throughput),
+            CompactNumber(room)
+        ),
+        (Some(_), ..) => "no requests have waited for each other yet".to_owned(),
+        (None, ..) => "the time of a request without load is not known yet".to_owned(),
+    };
+    let bound = basis.binding.map(|bound| match bound {
+        TargetBound::Room => "that room",
+        TargetBound::Memory => "the memory",
+        TargetBound::TooMuch => "a larger target that was too much",
+        TargetBound::ContainerConcurrency => "the container concurrency",
+        TargetBound::Factor => "learn-target-factor",
+    });
+    known + &bound.map(|bound| format!(", bound by {bound}")).unwrap_or_default()
 }
 
 /// What the fullest pod uses of its limits, and which rules are off without that.
 fn usage(resources: ResourceStatus) -> String {
     let percent = |share: f64| (share * 100.0).round();
     match resources {
-        ResourceStatus::Unavailable => "CPU and memory are not available: the memory rule is off".to_owned(),
+        ResourceStatus::Unavailable => {
+            "CPU and memory are not available, because metrics.k8s.io (metrics-server) \
+                                        is absent or fails: the memory rule is off"
+                .to_owned()
+        }
         ResourceStatus::Available(ResourceUsage { memory, cpu }) => {
             let memory = memory.map_or_else(
                 || "no memory reading of a pod with a memory limit: the memory rule is off".to_owned(),
@@ -129,7 +162,8 @@ mod tests {
         assert_eq!((report.pods_with_user_target, report.pods_with_target), (8, 20));
         assert_eq!(
             report.evidence,
-            "5000 requests at 7.90 a pod took 120 ms, 3.21 % missed the objective; memory is at 61 % of its limit"
+            "5000 requests at 7.90 a pod took 120 ms, 3.21 % missed the objective; the time of a request without load \
+             is not known yet, bound by learn-target-factor; memory is at 61 % of its limit"
         );
         assert_eq!(report_of(&learned(), f64::NAN).pods_with_target, 0);
         assert_eq!(report_of(&learned(), f64::INFINITY).pods_with_target, u32::MAX);
@@ -163,8 +197,8 @@ mod tests {
 
     #[test]
     fn usage_states_which_rules_are_off() {
-        let off = "CPU and memory are not available: the memory rule is off";
-        assert_eq!(usage(ResourceStatus::Unavailable), off);
+        let unavailable = usage(ResourceStatus::Unavailable);
+        assert!(unavailable.contains("(metrics-server) is absent or fails: the memory rule is off"));
         let available = |memory, cpu| usage(ResourceStatus::Available(ResourceUsage { memory, cpu }));
         assert_eq!(available(Some(0.0), Some(1.204)), "memory is at 0 % of its limit, CPU at 120 %");
         let off = "no memory reading of a pod with a memory limit: the memory rule is off";

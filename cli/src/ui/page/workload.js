@@ -3,6 +3,7 @@
 import { hourCharts } from "./charts.js";
 import { element, replaceIfChanged, setAttribute, setText, table } from "./dom.js";
 import { UNKNOWN, age, clock, load, number, percent, savings, utilization } from "./format.js";
+import { basisOf } from "./learned.js";
 import { wakeList } from "./wakes.js";
 
 /** Characters from which on a fact takes the width of three. */
@@ -21,10 +22,12 @@ export function workloadView(namespace, name, announce) {
   const wakes = element("div");
   const advice = element("ul", { class: "advice" });
   const problems = element("div");
+  const learned = element("div");
   const conditions = element("div");
   const decisions = element("div");
   const events = element("div");
   const section = (title, ...children) => element("section", {}, element("h2", {}, title), ...children);
+  const learnedSection = section("What the learned target rests on", learned);
   const node = element(
     "div",
     { class: "workload" },
@@ -36,6 +39,7 @@ export function workloadView(namespace, name, announce) {
     commandLine(`kubectl get podautoscaler ${name} --namespace ${namespace} --output yaml`),
     section("Last hour", chartNote, charts.node),
     section("Wakes", advice, wakes),
+    learnedSection,
     section("Conditions", conditions),
     section("Last decisions", decisions),
     section("Events", events),
@@ -53,6 +57,9 @@ export function workloadView(namespace, name, announce) {
     showHistory(view);
     replaceIfChanged(problems, view.conditions, () => problemsOf(view.conditions));
     replaceIfChanged(advice, view.advice, () => view.advice.map((text) => element("li", {}, text)));
+    const basis = view.why.value?.learning?.learned?.basis ?? null;
+    learnedSection.hidden = basis === null;
+    replaceIfChanged(learned, basis, () => basisOf(basis));
     replaceIfChanged(conditions, view.conditions, () => conditionsOf(view.conditions));
     replaceIfChanged(decisions, view.why, () => orError(view.why, decisionsOf));
     replaceIfChanged(events, view.events, () => orError(view.events, eventsOf));

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use autoscaler::learning_report::LearningReport;
-use learning::WorkloadLearning;
+use learning::{LearnerState, TargetBasis, WorkloadLearning};
 use serde_json::{Value, json};
 
 use crate::decisions::decision_history::TargetChange;
 use crate::external_metrics::value::MetricValues;
+use crate::external_metrics::why::target_basis;
 use crate::external_metrics::why::utc::time;
 use crate::learning::target_in_force::TargetInForce;
 use crate::watches::workloads::Workload;
@@ -21,6 +22,8 @@ pub(super) struct LearnedTargetReport {
     /// Of the newest decision; `None` before the first one with a ready pod.
     report: Option<LearningReport>,
     in_force: Option<TargetInForce>,
+    /// `None` without a state, or with one of a later version.
+    basis: Option<TargetBasis>,
     changes: Vec<TargetChange>,
 }
 
@@ -31,10 +34,13 @@ impl LearnedTargetReport {
     pub(super) fn new(values: &MetricValues, workload: &Workload) -> Option<Self> {
         let newest = values.decisions.get(&workload.key);
         let in_force = newest.as_ref().and_then(|decision| TargetInForce::of_decision(workload, decision));
+        let learning = workload.learning?;
+        let report = newest.and_then(|decision| decision.learning).map(|report| *report);
         Some(Self {
-            learning: workload.learning?,
+            learning,
             user_target: workload.spec.target,
-            report: newest.and_then(|decision| decision.learning).map(|report| *report),
+            basis: report.as_ref().and_then(state).map(|state| state.basis(&learning.spec)),
+            report,
             in_force,
             changes: values.history.target_changes(&workload.key),
         })
@@ -51,6 +57,7 @@ impl LearnedTargetReport {
                 "podsWithTarget": report.pods_with_target,
                 "changes": report.changes,
                 "reverts": report.reverts,
+                "basis": self.basis.as_ref().map(target_basis::json),
             })
         });
         json!({
@@ -74,6 +81,7 @@ impl LearnedTargetReport {
             "  {phase}, confidence {:.0} %, {changes} changes, {reverts} reverted: {evidence}",
             confidence * 100.0
         );
+        text.push_str(&self.basis.as_ref().map_or_else(String::new, target_basis::text));
         for TargetChange { at, from, to, phase } in &self.changes {
             let (from, to) = (CompactNumber(*from), CompactNumber(*to));
             let _ = writeln!(text, "  {} target {from} → {to}, {phase}", time(*at));
@@ -113,6 +121,10 @@ impl LearnedTargetReport {
     fn target_in_force(&self) -> f64 {
         self.in_force.map_or(self.user_target, TargetInForce::get)
     }
+}
+
+fn state(report: &LearningReport) -> Option<LearnerState> {
+    serde_json::from_str(report.checkpoint.as_ref()?.json()).ok()
 }
 
 fn change(change: &TargetChange) -> Value {

@@ -225,9 +225,17 @@ fn put_hour(api: &FakeApi) {
             })
         })
         .collect();
+    let point = |load: f64, milliseconds: f64| json!({"load": load, "milliseconds": milliseconds, "requestsPerSecond": load / milliseconds * 1000.0});
+    let basis = json!({
+        "unloadedMilliseconds": 62.5, "fullPodRequestsPerSecond": 688.0, "room": 43.0, "memory": null,
+        "tooMuch": 52.5, "containerConcurrency": null, "factor": null, "boundBy": "room",
+        "missing": ["what memory allows: no reading of a pod's memory"],
+        "curve": [point(9.6, 62.0), point(19.2, 63.1), point(38.5, 66.4), point(54.1, 79.3)],
+    });
     let why = json!({
         "workload": "catalog/web", "service": "web", "metric": "concurrency", "value": "60250m", "target": "70",
         "pods": {"ready": 2, "existing": 2}, "activators": 2, "decisions": decisions,
+        "learning": {"mode": "Apply", "targetInForce": 42.0, "learned": {"target": 42.0, "basis": basis}},
     });
     put_json(api, &format!("{GROUP}/namespaces/catalog/why/web"), &why);
 }

@@ -155,6 +155,11 @@ async fn workload_shows_its_hour_wakes_and_fixes_by_keyboard() -> Result<()> {
 
     let facts = browser.text(".facts").await?.unwrap_or_default();
     ensure!(facts.contains("121 pod-hours, 30.2 CPU-hours, 60.5 GiB-hours"), "{facts}");
+    let rests = "[...document.querySelectorAll('section')].map((it) => it.textContent).find((it) => it.startsWith('What the learned target rests on'))";
+    let rests = browser.evaluate(rests).await?;
+    for part in ["43 at a time, which binds", "Not known: what memory allows", "66 ms"] {
+        ensure!(rests.as_str().is_some_and(|rests| rests.contains(part)), "{part} is not in {rests}");
+    }
     let command = browser.text(".command code").await?.unwrap_or_default();
     ensure!(command == "kubectl get podautoscaler web --namespace catalog --output yaml", "{command}");
     ensure!(
