@@ -12,7 +12,8 @@ use crate::bounds::LearningSpec;
 /// Learning of one workload. There is none if it is off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorkloadLearning {
-    /// What happens with the learned target. Never [`LearnTarget::Off`].
+    /// What happens with the learned target. Never [`LearnTarget::Off`] or
+    /// [`LearnTarget::Auto`].
     pub mode: LearnTarget,
     /// Settings of the learner.
     pub spec: LearningSpec,

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::quantity::parse_milli;
+use autoscaler::findings::hpa::{HpaAcceptance, accept};
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTarget;
 use autoscaler::settings::{AutoscalerConfig, LearnTarget, Settings};
@@ -27,8 +28,7 @@ use metrics_adapter::watches::workloads::Workload;
 use serde_json::{Value, json};
 use support::{Adapter, Setup, key};
 
-const METRIC: &str =
-    "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/concurrency?labelSelector=service%3Dweb";
+const METRICS: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop";
 /// Requests that a pod serves at a time; more wait in the app.
 const SERVERS: f64 = 8.0;
 /// Seconds of a request on a server.
@@ -42,6 +42,9 @@ const HPA_TOLERANCE: f64 = 0.1;
 /// A workload of pods with a knee, with its HPA.
 struct Loop {
     adapter: Adapter,
+    /// What the HPA scales on.
+    metric: &'static str,
+    /// Its `averageValue`.
     target_milli: i64,
     pods: usize,
     second: usize,
@@ -55,17 +58,50 @@ impl Loop {
         let mut learning =
             WorkloadLearning::new(&settings, MetricName::Concurrency, target, 0, true).unwrap();
         learning.mode = mode;
+        Self::of(&settings, target, learning, ("concurrency", target.milli())).await
+    }
+
+    /// The workload of an HPA that names no number, as the zero-scaler and the adapter read it.
+    async fn without_number() -> Self {
+        let hpa = json!({
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "maxReplicas": 100,
+                "metrics": [{"type": "External", "external": {
+                    "metric": {"name": "desired-replicas", "selector": {"matchLabels": {"service": "web"}}},
+                    "target": {"type": "AverageValue", "averageValue": "1"},
+                }}],
+            },
+        });
+        let config = AutoscalerConfig::default();
+        let accepted = accept(&serde_json::from_value(hpa).unwrap(), [], &config, false);
+        let HpaAcceptance::Accepted(accepted) = accepted else { panic!("the HPA is not followed") };
+        let spec = &accepted.spec;
+        let (settings, errors) = spec.settings(&config, &accepted.annotations);
+        assert_eq!(errors, []);
+        let target = spec.target(None, &settings).unwrap();
+        let (metric, given) = (spec.metric_name(&settings), spec.names_target(&settings));
+        let learning = WorkloadLearning::new(&settings, metric, target, 0, given).unwrap();
+        Self::of(&settings, target, learning, ("desired-replicas", 1000)).await
+    }
+
+    async fn of(
+        settings: &Settings,
+        target: MetricTarget,
+        mut learning: WorkloadLearning,
+        (metric, target_milli): (&'static str, i64),
+    ) -> Self {
         learning.spec.objective = Some(MissBudget(0.05));
         let workload = Workload {
-            spec: DeciderSpec::new(&settings, target),
+            spec: DeciderSpec::new(settings, target),
             target_milli: target.milli(),
             learning: Some(learning),
             ..support::workload()
         };
-        let target_milli = workload.target_milli;
         let adapter = Adapter::start(Setup { workload, ..Setup::alone().await });
-        let mut this = Self { adapter, target_milli, pods: 0, second: 0 };
-        this.scale((LOAD / user_target).ceil() as usize);
+        let mut this = Self { adapter, metric, target_milli, pods: 0, second: 0 };
+        this.scale((LOAD / target.target).ceil() as usize);
         this
     }
 
@@ -118,7 +154,8 @@ impl Loop {
     }
 
     async fn sync_hpa(&mut self) {
-        let (status, body) = self.adapter.get(METRIC).await;
+        let path = format!("{METRICS}/{}?labelSelector=service%3Dweb", self.metric);
+        let (status, body) = self.adapter.get(&path).await;
         assert_eq!(status, StatusCode::OK, "{body}");
         let value = parse_milli(body["items"][0]["value"].as_str().unwrap()).unwrap() as f64;
         let target = self.target_milli as f64;
@@ -149,6 +186,22 @@ async fn applied_target_ends_near_the_knee_and_the_hpa_follows() {
         let wanted = LOAD / target;
         assert!((wanted * 0.88..wanted * 1.12 + 1.0).contains(&(workload.pods as f64)), "{}", workload.pods);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hpa_without_a_number_gets_a_target_near_the_knee() {
+    let mut workload = Loop::without_number().await;
+    workload.run(5).await;
+    assert_eq!(workload.why().await["targetInForce"], 2.0, "it begins low");
+    workload.run(1795).await;
+    let why = workload.why().await;
+    let target = learned(&why);
+    assert!((SERVERS * 0.75..=SERVERS * 2.5).contains(&target), "{why}");
+    assert_eq!((&why["mode"], &why["targetInForce"]), (&json!("Apply"), &json!(target)));
+    let wanted = LOAD / target;
+    assert!((wanted * 0.88..wanted * 1.12 + 1.0).contains(&(workload.pods as f64)), "{}", workload.pods);
+    let unloaded = why["learned"]["basis"]["unloadedMilliseconds"].as_f64().unwrap();
+    assert!((unloaded / (SERVICE * 1000.0) - 1.0).abs() < 0.1, "{why}");
 }
 
 #[tokio::test(start_paused = true)]

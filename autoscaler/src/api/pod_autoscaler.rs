@@ -230,7 +230,8 @@ pub struct PodAutoscalerStatus {
     /// Human-readable explanation of the reason, with the fix if a fix is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Metric and its target value per pod, such as `concurrency: 70`.
+    /// Metric and its target value per pod, such as `concurrency: 70`. Without a target of the user
+    /// it is the learned one in force, such as `concurrency: 8 (learned)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Destination of the Service's requests: pods or activators.
@@ -309,7 +310,13 @@ impl PodAutoscalerSpec {
                 None => errors.push(SettingError::new("spec.paused", text, Pause::FORMAT.words)),
             }
         }
+        settings.learning.mode = settings.learning.mode.resolve(self.names_target(&settings));
         (settings, errors)
+    }
+
+    /// Whether the user named a target: in the spec, else by the annotation.
+    pub fn names_target(&self, settings: &Settings) -> bool {
+        self.target.is_some() || settings.target.capacity.is_some()
     }
 
     /// The metric in effect: of the spec, else of the annotation.
@@ -366,6 +373,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::settings::LearnTarget;
 
     fn spec(more: Value) -> PodAutoscalerSpec {
         let mut spec = json!({
@@ -377,6 +385,21 @@ mod tests {
 
     fn annotations(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(k, v)| (format!("autoscaling.rouse.dev/{k}"), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn learned_target_is_in_force_where_no_target_is_named() {
+        for (target, given, mode) in [
+            (json!({}), &[] as &[_], LearnTarget::Apply),
+            (json!({"target": "20"}), &[], LearnTarget::Recommend),
+            (json!({}), &[("target", "20")], LearnTarget::Recommend),
+            (json!({}), &[("learn-target", "Recommend")], LearnTarget::Recommend),
+            (json!({"target": "20"}), &[("learn-target", "Apply")], LearnTarget::Apply),
+            (json!({}), &[("learn-target", "Off")], LearnTarget::Off),
+        ] {
+            let (settings, errors) = spec(target).settings(&AutoscalerConfig::default(), &annotations(given));
+            assert_eq!((settings.learning.mode, errors), (mode, Vec::new()), "{given:?}");
+        }
     }
 
     #[test]

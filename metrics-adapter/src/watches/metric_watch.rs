@@ -314,8 +314,7 @@ fn workload(
     let limit = spec.limit(metric.container_concurrency);
     let target = spec.target(metric.container_concurrency, settings)?;
     let measure = spec.metric_name(settings);
-    let given = spec.target.is_some() || settings.target.capacity.is_some();
-    let learning = WorkloadLearning::new(settings, measure, target, limit, given);
+    let learning = WorkloadLearning::new(settings, measure, target, limit, spec.names_target(settings));
     Ok(Workload {
         key: key.clone(),
         service: metric.service.clone(),

@@ -188,7 +188,7 @@ fn error_names_key_value_and_bound() {
         ("max-scale", "2147483648", "a whole number from 0 to 2147483647"),
         ("max-scale-limit", "-9", "a whole number from 0 to 2147483647"),
         ("enable-scale-to-zero", "yes", "true or false"),
-        ("learn-target", "apply", "Off, Recommend or Apply"),
+        ("learn-target", "apply", "Auto, Off, Recommend or Apply"),
         ("learn-target-factor", "0.9", "1 to 16"),
         ("learn-target-factor", "17", "1 to 16"),
     ] {

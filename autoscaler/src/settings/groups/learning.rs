@@ -13,10 +13,10 @@ pub const LEARNING_FACTOR_DEFAULT: f64 = 4.0;
 const MODE: Setting<LearnTarget> = Setting {
     key: entry("learn-target", &LearnTarget::FORMAT),
     annotation: entry("learn-target", &LearnTarget::FORMAT),
-    default: LearnTarget::Recommend,
+    default: LearnTarget::Auto,
     meaning: "What happens with the learned concurrency target: none is learned, it is reported in the \
-              status, or it is in force.",
-    when: "Set it to Apply where you have not measured what a pod can serve.",
+              status, or it is in force. Auto: in force where no target is named, else reported.",
+    when: "Set it to Apply where you have not measured the target that you named.",
 };
 
 const OBJECTIVE: Setting<Option<LatencyObjective>> = Setting {

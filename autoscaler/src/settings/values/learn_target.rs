@@ -14,16 +14,29 @@ pub enum LearnTarget {
     Recommend,
     /// The learned target is in force.
     Apply,
+    /// Apply where the user named no target, else Recommend. A value of the setting alone: the
+    /// settings of a workload have the mode that it [resolves](Self::resolve) to.
+    Auto,
 }
 
 // === impl LearnTarget ===
 
 impl LearnTarget {
     pub(in crate::settings) const FORMAT: Format<Self> = Format {
-        words: "Off, Recommend or Apply",
+        words: "Auto, Off, Recommend or Apply",
         parse: Self::parse,
         print: |mode| Some(format!("{mode:?}")),
     };
+
+    /// The mode of a workload; `given` is whether the user named a target.
+    #[must_use]
+    pub fn resolve(self, given: bool) -> Self {
+        match self {
+            Self::Auto if given => Self::Recommend,
+            Self::Auto => Self::Apply,
+            mode => mode,
+        }
+    }
 
     /// Parses the value of the annotation or of the ConfigMap's key.
     fn parse(text: &str) -> Option<Self> {
@@ -31,6 +44,7 @@ impl LearnTarget {
             "Off" => Some(Self::Off),
             "Recommend" => Some(Self::Recommend),
             "Apply" => Some(Self::Apply),
+            "Auto" => Some(Self::Auto),
             _ => None,
         }
     }
@@ -42,11 +56,11 @@ mod tests {
 
     #[test]
     fn parses_the_names_that_the_status_shows() {
-        for mode in [LearnTarget::Off, LearnTarget::Recommend, LearnTarget::Apply] {
+        for mode in [LearnTarget::Off, LearnTarget::Recommend, LearnTarget::Apply, LearnTarget::Auto] {
             let name = serde_json::to_value(mode).unwrap();
             assert_eq!(LearnTarget::parse(name.as_str().unwrap()), Some(mode));
         }
-        for bad in ["", "off", "apply ", "On"] {
+        for bad in ["", "off", "apply ", "On", "auto"] {
             assert_eq!(LearnTarget::parse(bad), None, "{bad:?}");
         }
     }

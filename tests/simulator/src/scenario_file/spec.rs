@@ -151,7 +151,7 @@ impl ScenarioFile {
             app_changes: changes,
             objective: self.objective.map(|objective| objective.latency),
             miss_budget: self.objective.map(|objective| 1.0 - objective.share),
-            learn: self.learn,
+            learn: self.learn.resolve(self.target.is_some()),
             pod_start: Some(self.pod_start.0),
             container_concurrency: self.container_concurrency,
             max_replicas: self.max_pods,

@@ -12,6 +12,7 @@ use autoscaler::contract::quantity::{format_milli, milli_from_f64};
 use autoscaler::findings::Problem;
 use autoscaler::findings::service::ServiceFields;
 use autoscaler::routing::sks_mode::SksMode;
+use autoscaler::scaling::readable::CompactNumber;
 use autoscaler::scaling::scale_to_zero::ActivePhase;
 use autoscaler::scaling::workload_state::WorkloadState;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -134,6 +135,12 @@ fn target(observed: &ObservedWorkload) -> Option<String> {
         return Some(NO_METRIC.to_owned());
     }
     let metric = spec.metric_name(&observed.settings).as_str();
+    // Where the user named none, the one that learning replaced means nothing to them.
+    if !spec.names_target(&observed.settings)
+        && let Some(learned) = learning::target_in_force(observed)
+    {
+        return Some(format!("{metric}: {} (learned)", CompactNumber(learned)));
+    }
     let value = milli_from_f64(spec.target(observed.pod_limit, &observed.settings).ok()?.target)?;
     Some(format!("{metric}: {}", format_milli(value)))
 }

@@ -65,6 +65,20 @@ async fn recommendation_stays_in_the_status_without_an_adapter_until_learning_is
 }
 
 #[tokio::test(start_paused = true)]
+async fn hpa_without_a_number_has_the_learned_target() {
+    let mut scenario = Scenario::new(1);
+    scenario.cluster.edit(HPA, |hpa| {
+        let external = &mut hpa["spec"]["metrics"][0]["external"];
+        external["metric"]["name"] = "desired-replicas".into();
+        external["target"]["averageValue"] = "1".into();
+    });
+    scenario.until_serving().await;
+    scenario.learn(Some(report(LearnTarget::Apply, 8.25)));
+    let target = |cluster: &Cluster| cluster.field(AUTOSCALER, "/status/target");
+    scenario.until("the learned target", |cluster| target(cluster) == "concurrency: 8.25 (learned)").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn event_on_the_hpa_reports_a_target_that_changed_by_more_than_a_fifth() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
