@@ -155,6 +155,9 @@ pub struct InitArgs {
     /// The Service with its requests; by default the only one that selects its pods.
     #[arg(long)]
     pub service: Option<String>,
+    /// Requests at a time that one pod should carry, if you know it; by default Rouse finds it.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub concurrency: Option<u32>,
     /// Label the pods for the sidecar; by default they stay as they are, with or without it.
     #[arg(long)]
     pub with_sidecar: bool,

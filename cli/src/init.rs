@@ -16,13 +16,13 @@ mod app_port;
 mod apply;
 mod change;
 mod difference;
-mod first_target;
 mod hpa;
 mod object;
 mod plan;
 mod pod_template;
 mod service;
 mod sidecar_ports;
+mod target;
 
 use std::io::Write;
 

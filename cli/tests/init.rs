@@ -75,9 +75,32 @@ async fn bare_deployment_gets_sidecar_service_port_and_hpa_if_wanted() {
     assert_eq!(service["spec"]["ports"], json!([{"name": "http", "port": 80, "targetPort": "queue-proxy"}]));
     assert_eq!(hpa["metadata"]["annotations"]["autoscaling.rouse.dev/scale-to-zero"], "true");
     let external = &hpa["spec"]["metrics"][0]["external"];
-    assert_eq!(external["target"]["averageValue"], "25", "250m of a core");
+    let scaled_on = (&external["metric"]["name"], &external["target"]["averageValue"]);
+    assert_eq!(scaled_on, (&json!("desired-replicas"), &json!("1")), "no number");
     assert_eq!(external["metric"]["selector"]["matchLabels"]["service"], "web");
     assert_eq!(hpa["spec"]["maxReplicas"], 20);
+}
+
+#[tokio::test]
+async fn number_of_the_user_is_the_target() {
+    let objects = objects(&shop(), &["--concurrency", "25"]).await;
+    let external = &objects[1]["spec"]["metrics"][0]["external"];
+    assert_eq!(external["metric"]["name"], "concurrency");
+    assert_eq!(external["target"], json!({"type": "AverageValue", "averageValue": "25"}));
+    assert!(Cli::try_parse_from(["kubectl-rouse", "init", "deploy/web", "--concurrency", "0"]).is_err());
+}
+
+#[tokio::test]
+async fn pods_that_serve_tcp_need_a_number() {
+    let api = shop();
+    let mut deployment = api.get(DEPLOYMENT).unwrap();
+    deployment["spec"]["template"]["metadata"]["annotations"] =
+        json!({"autoscaling.rouse.dev/protocol": "tcp"});
+    api.put(DEPLOYMENT, deployment);
+    let error = run(&api, &["init", "deploy/web"]).await.err().unwrap().to_string();
+    assert!(error.contains("--concurrency"), "{error}");
+    let hpa = &objects(&api, &["--concurrency", "100"]).await[1];
+    assert_eq!(hpa["spec"]["metrics"][0]["external"]["target"]["averageValue"], "100");
 }
 
 #[tokio::test]
@@ -121,7 +144,7 @@ async fn existing_hpa_keeps_its_metrics_and_gets_one_more() {
     let hpa = &objects[1];
     assert_eq!((&hpa["metadata"]["name"], &hpa["spec"]["minReplicas"]), (&json!("web-cpu"), &json!(3)));
     assert_eq!(hpa["spec"]["metrics"][0]["resource"]["name"], "cpu");
-    assert_eq!(hpa["spec"]["metrics"][1]["external"]["metric"]["name"], "concurrency");
+    assert_eq!(hpa["spec"]["metrics"][1]["external"]["metric"]["name"], "desired-replicas");
     assert_eq!(hpa["spec"]["behavior"]["scaleDown"]["tolerance"], "0");
 }
 

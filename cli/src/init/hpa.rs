@@ -9,8 +9,8 @@ use autoscaler::settings::DEFAULT_PROGRESS_DEADLINE;
 use serde_json::{Value, json};
 
 use super::change::{Change, Step};
-use super::first_target::FirstTarget;
 use super::object::{annotations, applicable, items, merge, name, namespace, patch_command, text};
+use super::target::Target;
 
 /// Annotations for starts that take long.
 const WAKE_TIMEOUT: &str = "autoscaling.rouse.dev/wake-timeout";
@@ -25,7 +25,7 @@ pub(super) fn change(
     hpas: &[Value],
     target: &Value,
     service: &Value,
-    first: &FirstTarget,
+    scale: &Target,
     slow_start: Option<Duration>,
 ) -> Result<Option<Change>, String> {
     let kind = text(target, "/kind").unwrap_or_default();
@@ -34,10 +34,10 @@ pub(super) fn change(
             && text(hpa, "/spec/scaleTargetRef/name") == Some(name(target))
     };
     let existing: Vec<&Value> = hpas.iter().filter(same).collect();
-    let wanted = wanted_annotations(first, slow_start);
+    let wanted = wanted_annotations(scale.limit, slow_start);
     match existing.as_slice() {
-        [] => Ok(Some(new_hpa(kind, target, service, first, &wanted))),
-        [hpa] => Ok(changed(hpa, service, first, &wanted)),
+        [] => Ok(Some(new_hpa(kind, target, service, scale, &wanted))),
+        [hpa] => Ok(changed(hpa, service, scale, &wanted)),
         several => {
             let names: Vec<&str> = several.iter().map(|hpa| name(hpa)).collect();
             Err(format!("HPAs {} all scale {kind} {}; delete all but one", names.join(", "), name(target)))
@@ -45,9 +45,9 @@ pub(super) fn change(
     }
 }
 
-fn wanted_annotations(first: &FirstTarget, slow_start: Option<Duration>) -> Value {
+fn wanted_annotations(limit: Option<u32>, slow_start: Option<Duration>) -> Value {
     let allowed = [(SCALE_TO_ZERO, "true".to_owned())];
-    let limit = first.limit.map(|limit| (CONTAINER_CONCURRENCY, limit.to_string()));
+    let limit = limit.map(|limit| (CONTAINER_CONCURRENCY, limit.to_string()));
     let seconds = |start: Duration| format!("{}s", start.as_secs());
     let hold = slow_start.map(|start| (WAKE_TIMEOUT, seconds(start)));
     // A shorter one would give up starts that the default allows.
@@ -56,10 +56,10 @@ fn wanted_annotations(first: &FirstTarget, slow_start: Option<Duration>) -> Valu
     annotations(allowed.into_iter().chain(limit).chain(hold).chain(deadline))
 }
 
-fn metric(service: &Value, first: &FirstTarget) -> Value {
+fn metric(service: &Value, scale: &Target) -> Value {
     json!({"type": "External", "external": {
-        "metric": {"name": METRIC_CONCURRENCY, "selector": {"matchLabels": {SERVICE_SELECTOR: name(service)}}},
-        "target": {"type": "AverageValue", "averageValue": first.target.to_string()},
+        "metric": {"name": scale.metric, "selector": {"matchLabels": {SERVICE_SELECTOR: name(service)}}},
+        "target": {"type": "AverageValue", "averageValue": scale.average},
     }})
 }
 
@@ -82,7 +82,7 @@ fn behavior() -> Value {
     })
 }
 
-fn new_hpa(kind: &str, target: &Value, service: &Value, first: &FirstTarget, wanted: &Value) -> Change {
+fn new_hpa(kind: &str, target: &Value, service: &Value, scale: &Target, wanted: &Value) -> Change {
     let replicas = target.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
     let mut object = json!({
         "apiVersion": "autoscaling/v2",
@@ -92,24 +92,25 @@ fn new_hpa(kind: &str, target: &Value, service: &Value, first: &FirstTarget, wan
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": kind, "name": name(target)},
             "minReplicas": 1,
             "maxReplicas": replicas.saturating_mul(MAX_FACTOR).clamp(LEAST_MAX, i32::MAX.into()),
-            "metrics": [metric(service, first)],
+            "metrics": [metric(service, scale)],
             "behavior": behavior(),
         },
     });
     merge(&mut object, wanted);
     let summary = format!(
-        "HorizontalPodAutoscaler {}/{}: a new one, on concurrent requests, to zero when idle",
+        "HorizontalPodAutoscaler {}/{}: a new one, on {}, to zero when idle",
         namespace(target),
-        name(target)
+        name(target),
+        scale.metric
     );
     Change { step: Step::Traffic, summary, command: None, object, before: None }
 }
 
-fn changed(hpa: &Value, service: &Value, first: &FirstTarget, wanted: &Value) -> Option<Change> {
+fn changed(hpa: &Value, service: &Value, scale: &Target, wanted: &Value) -> Option<Change> {
     let mut patch = wanted.clone();
     if !has_metric(hpa) {
         let metrics: Vec<Value> =
-            items(hpa, "/spec/metrics").iter().cloned().chain([metric(service, first)]).collect();
+            items(hpa, "/spec/metrics").iter().cloned().chain([metric(service, scale)]).collect();
         merge(&mut patch, &json!({"spec": {"metrics": metrics}}));
     }
     if hpa.pointer("/spec/behavior").is_none() {

@@ -7,8 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::change::{Change, Step};
-use super::first_target::first_target;
-use super::{hpa, pod_template, service};
+use super::{hpa, pod_template, service, target};
 use crate::args::{InitArgs, InitStep};
 
 /// The objects that a plan is made from.
@@ -34,10 +33,10 @@ pub(super) fn plan(objects: &TargetObjects, args: &InitArgs) -> Result<InitPlan,
     let target = &objects.target;
     let template = target.pointer("/spec/template").unwrap_or(&Value::Null);
     let service = service::find(&objects.services, template, args.service.as_deref())?;
-    let mut first = first_target(template);
+    let mut scale = target::target(template, args.concurrency)?;
     let sidecar = args.with_sidecar || has_sidecar(template);
     // The annotation of pods with a sidecar counts as that of the HPA.
-    first.limit = first.limit.filter(|_| !sidecar);
+    scale.limit = scale.limit.filter(|_| !sidecar);
     let mut changes = Vec::new();
     if sidecar {
         let (change, app_port) = service::through_sidecar(service, template);
@@ -47,10 +46,10 @@ pub(super) fn plan(objects: &TargetObjects, args: &InitArgs) -> Result<InitPlan,
         changes.extend(service::without_sidecar(service));
     }
     let has_new_metric = changes.len();
-    changes.extend(hpa::change(&objects.hpas, target, service, &first, args.slow_start)?);
+    changes.extend(hpa::change(&objects.hpas, target, service, &scale, args.slow_start)?);
     let mut notes = Vec::new();
     if changes.len() > has_new_metric {
-        notes.push(first.source.clone());
+        notes.push(scale.source);
     }
     notes.extend(parsed(template).iter().filter_map(pod_start::advice).map(str::to_owned));
     let has_steps = changes.iter().any(|change| change.step == Step::Pods) && args.step == InitStep::All;

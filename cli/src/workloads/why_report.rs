@@ -81,9 +81,11 @@ impl WhyReport {
         self.newest()?.stable
     }
 
-    /// The target as a number; `None` if it is not a quantity.
+    /// The target in force, which may be a learned one; before any decision the user's. `None` if
+    /// that is not a quantity.
     pub fn target(&self) -> Option<f64> {
-        parse_milli(&self.target).ok().map(|milli| milli as f64 / 1000.0)
+        let given = || parse_milli(&self.target).ok().map(|milli| milli as f64 / 1000.0);
+        self.newest().map(|decision| decision.target).or_else(given)
     }
 }
 
