@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY, QUEUE_PROXY_STATS_PORT_NAME, SYSTEM_NAMESPACE};
-use fake_api::FakeApi;
+use fake_api::{FakeApi, Protocols};
 use k8s_openapi::api::core::v1::Secret;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -61,7 +61,7 @@ impl FakeCluster {
         let contents = fake_api::kubeconfig(listener.local_addr()?).to_string();
         let kubeconfig = directory.join("kubeconfig");
         std::fs::write(&kubeconfig, contents).context("kubeconfig")?;
-        tokio::spawn(api.clone().serve(listener));
+        tokio::spawn(api.clone().serve(listener, Protocols::Http2 { streams: 100 }));
         Ok(Self { api, kubeconfig, front_proxy })
     }
 
