@@ -120,8 +120,8 @@ impl MemoryLine {
         Some(above_least.max(spread / (TUNING.memory.least_spread * load.sqrt())).max(0.0))
     }
 
-    /// Requests at a time that surely fit, if each costs the most that it may: soon after a kill the
-    /// line has readings of few loads. `None` without any reading, or where they are all the same.
+    /// Requests at a time that surely fit, if each costs the most that it may: soon after a kill
+    /// the line has readings of few loads. `None` without a reading, or where all are the same.
     pub(super) fn most_requests(&self) -> Option<f64> {
         let (load, share) = self.mean()?;
         let each = self.most_of_request(load, share)?;

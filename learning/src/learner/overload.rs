@@ -80,9 +80,9 @@ impl Overload {
     }
 
     /// The requests in the pods over those that the arrivals would be at twice the time of a
-    /// request that does not wait; at least 1. In an overload the concurrency is mostly backlog, and
-    /// pods for all of it start when it has been served. Pods for twice the arrivals serve it as
-    /// well. 1 from the thirtieth second on: what lasts is load.
+    /// request that does not wait; at least 1. In an overload the concurrency is mostly backlog,
+    /// and pods for all of it start when it has been served. Pods for twice the arrivals serve it
+    /// as well. 1 from the thirtieth second on: what lasts is load.
     pub(super) fn backlog(&self) -> f64 {
         self.backlog.factor.max(1.0)
     }
@@ -208,8 +208,8 @@ mod tests {
         assert!((1.4..2.0).contains(&overload.growth()), "{}", overload.growth());
     }
 
-    /// The backlog at each of these seconds of an overload, in which 1,200 requests are in the pods,
-    /// 600 arrive in a second, and one takes 0.1 s if it does not wait. In new pods it took `cold`.
+    /// The backlog at each of these seconds of an overload, in which 1,200 requests are in the
+    /// pods, 600 arrive in a second, and one takes 0.1 s if it does not wait, `cold` in new pods.
     fn backlog(cold: f64, seconds: &[u64]) -> Vec<f64> {
         let mut overload = Overload::default();
         let completions = if cold > 0.0 { 600.0 } else { 0.0 };

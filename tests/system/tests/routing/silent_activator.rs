@@ -185,7 +185,7 @@ fn plain(name: &str) -> Workload {
     workload.annotated("timeout", TIMEOUT).annotated("response-start-timeout", TIMEOUT)
 }
 
-/// Gives each row an activator of its own, of the slices of its workload as far as there are enough.
+/// Gives each row an activator of its own, of the slices of its workload if there are enough.
 async fn choose(namespace: &TestNamespace, mut free: Vec<String>) -> Result<Vec<Row>> {
     let mut listed = Vec::new();
     for cut in &CUTS {

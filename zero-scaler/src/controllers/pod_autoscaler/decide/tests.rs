@@ -1,5 +1,7 @@
-//! One test for each situation: the plan. The statuses that follow are in `statuses`.
+//! One test for each situation: the plan. What keeps activators in the path is in `route`, the
+//! statuses that follow are in `statuses`.
 
+mod route;
 mod statuses;
 
 use std::sync::Arc;
@@ -212,41 +214,6 @@ fn writes_no_size_for_busy_workload_with_hpa() {
     let mut overloaded = active();
     overloaded.decision.as_mut().unwrap().excess_burst_capacity = -1;
     assert_eq!(decide(&overloaded, None).mode, SksMode::Proxy);
-}
-
-#[test]
-fn pods_with_a_temporary_limit_get_their_requests_from_activators() {
-    let limited = |mode, limit| {
-        let mut observed = edited(active(), |autoscaler| annotate(autoscaler, "learn-target", "Apply"));
-        let mut report = learned(mode, 8.0);
-        report.as_mut().unwrap().temporary_limit = limit;
-        observed.decision.as_mut().unwrap().learning = report;
-        let plan = decide(&observed, None);
-        (plan.mode, plan.temporary_limit)
-    };
-    assert_eq!(limited(LearnTarget::Apply, None), (SksMode::Serve, None));
-    assert_eq!(limited(LearnTarget::Apply, Some(5)), (SksMode::Proxy, Some(5)));
-    assert_eq!(limited(LearnTarget::Apply, Some(1001)), (SksMode::Serve, None), "above the most");
-    assert_eq!(limited(LearnTarget::Recommend, Some(5)), (SksMode::Serve, None), "the target is the user's");
-}
-
-#[test]
-fn service_behind_a_load_balancer_that_is_slow_to_follow_keeps_all_activators_in_the_path() {
-    let service = |policy: &str| {
-        let spec = json!({"externalTrafficPolicy": policy, "selector": {"app": "web"}});
-        Some(Arc::new(serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap()))
-    };
-    let route = |service| {
-        let plan = decide(&ObservedWorkload { service, ..active() }, None);
-        (plan.mode, plan.activators)
-    };
-    assert_eq!(route(service("Local")), (SksMode::Proxy, u32::MAX));
-    let (mode, activators) = route(service("Cluster"));
-    assert!(mode == SksMode::Serve && activators < 10, "{mode:?}, {activators}");
-    let targets =
-        json!({"metadata": {"annotations": {"alb.ingress.kubernetes.io/target-type": "ip"}}, "spec": {}});
-    let targets = Some(Arc::new(serde_json::from_value(targets).unwrap()));
-    assert_eq!(route(targets), (SksMode::Proxy, u32::MAX), "each switch would replace all targets");
 }
 
 #[test]
