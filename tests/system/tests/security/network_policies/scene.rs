@@ -82,9 +82,13 @@ impl Scene {
         self.until_open(&repeatable.copied().collect::<Vec<_>>(), deadline).await
     }
 
-    /// Waits until all connections time out.
+    /// Waits until all connections time out. The API server opens its own last, because it keeps one
+    /// that is accepted before the rule is off.
     pub(super) async fn until_closed(&self, connections: &[Connection], deadline: Duration) -> Result<()> {
-        self.until(connections, false, deadline).await
+        let is_kept = |connection: &Connection| connection.from == Party::ApiServer;
+        let (kept, others): (Vec<_>, Vec<_>) = connections.iter().copied().partition(is_kept);
+        self.until(&others, false, deadline).await?;
+        self.until(&kept, false, deadline).await
     }
 
     async fn until(&self, connections: &[Connection], open: bool, deadline: Duration) -> Result<()> {
