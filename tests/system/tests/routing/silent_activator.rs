@@ -167,10 +167,6 @@ async fn sessions_through_activators_that_are_cut_off_live_and_their_workloads_s
     drop(filters);
     for course in &courses {
         course.until_at_zero(&namespace).await?;
-        if course.row.listed {
-            let deadline = Duration::from_secs(30);
-            until_in_slices(&namespace, course.row.cut.http, &course.row.activator, true, deadline).await?;
-        }
         course.redis.delete(&namespace).await?;
     }
     installation::scale_component(&client, "activator", ACTIVATORS).await?;
