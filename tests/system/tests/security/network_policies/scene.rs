@@ -82,8 +82,8 @@ impl Scene {
         self.until_open(&repeatable.copied().collect::<Vec<_>>(), deadline).await
     }
 
-    /// Waits until all connections time out. The API server opens its own last, because it keeps one
-    /// that is accepted before the rule is off.
+    /// Waits until all connections time out. The API server opens its own last, because it keeps
+    /// one that is accepted before the rule is off.
     pub(super) async fn until_closed(&self, connections: &[Connection], deadline: Duration) -> Result<()> {
         let is_kept = |connection: &Connection| connection.from == Party::ApiServer;
         let (kept, others): (Vec<_>, Vec<_>) = connections.iter().copied().partition(is_kept);
