@@ -266,6 +266,10 @@ impl Row {
     /// Starts its sessions.
     async fn start(self, namespace: &TestNamespace, redis: Redis) -> Result<Course> {
         let url = self.url(namespace).await?;
+        // A session that begins in the second in which its workload goes to zero ends with the pod.
+        until_first_response(&url, namespace, POD_START).await?;
+        until_replicas(namespace, self.cut.http, |n| n == 1, POD_START).await?;
+        until_first_response(&url, namespace, POD_START).await?;
         let requests =
             Load { timeout: LASTS * 2, ..Load::concurrency(&url, 1, LASTS, Duration::from_secs(1)) };
         let calls = Load { grpc: true, ..requests.clone() };
