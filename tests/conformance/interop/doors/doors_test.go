@@ -35,7 +35,7 @@ func doors() []door.Door {
 	protocols := []door.Protocol{door.HTTP1, door.HTTP2, door.GRPC, door.Websocket}
 	return []door.Door{
 		{Name: "kube-proxy alone", Protocols: protocols},
-		door.Nginx(), door.HAProxy(), door.Envoy(os.Getenv("ENVOY_PROGRAM")),
+		door.Nginx(), door.HAProxy(), door.Envoy(os.Getenv("ENVOY")),
 		door.Traefik(os.Getenv("TRAEFIK")),
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"rouse.dev/interop/check"
 )
 
-// EnvoyVersion is that of the package of Python with its program, as in requirements.txt.
+// EnvoyVersion is that of the package of Python with its program, as in peers/envoy/requirements.txt.
 const EnvoyVersion = "1.40.0"
 
 const envoyFrame = `static_resources:

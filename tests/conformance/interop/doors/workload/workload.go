@@ -12,7 +12,7 @@ import (
 //go:embed workload.yaml
 var manifests string
 
-// Workload is a managed Deployment, whose Service a front door sends to.
+// Workload is a managed Deployment with the Service to which a front door sends.
 type Workload struct {
 	name    string
 	cluster *Cluster
@@ -20,8 +20,8 @@ type Workload struct {
 	Address string
 }
 
-// Create applies a workload at zero, whose app listens after delay, and waits until its Service leads
-// to activators.
+// Create applies a workload at zero, and waits until its Service leads to activators. The app listens
+// after delay.
 func (c *Cluster) Create(t *testing.T, name string, delay time.Duration) *Workload {
 	t.Helper()
 	values := strings.NewReplacer("NAME", name, "VERSION", c.version, "DELAY", strconv.FormatInt(delay.Milliseconds(), 10))
