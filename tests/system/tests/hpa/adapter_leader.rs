@@ -55,7 +55,9 @@ async fn size_stays_when_leading_adapter_is_deleted_or_killed() -> Result<()> {
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
     until_first_response(&url, &namespace, UP).await?;
-    let load = Load::concurrency(&url, 20, Duration::from_millis(100), LONGEST);
+    // Long beside a connection's begin on a busy machine, in which no request is in flight.
+    let work = Duration::from_secs(1);
+    let load = Load::concurrency(&url, 20, work, LONGEST);
     let running = load.start(&namespace).await?;
     let began = tokio::time::Instant::now();
     until_replicas(&namespace, "steady", |n| n == 4, Duration::from_secs(45)).await?;
