@@ -59,6 +59,7 @@ func (c *cluster) up() *cobra.Command {
 	flags.DurationVar(&settings.HPASyncPeriod, "hpa-sync-period", 15*time.Second, "sync period of the HPA (default of Kubernetes: 15s)")
 	flags.DurationVar(&settings.KubeProxyMinSyncPeriod, "kube-proxy-min-sync-period", 20*time.Millisecond, "minimum time between two changes of Service rules (default of Kubernetes: 1s)")
 	flags.BoolVar(&settings.NetworkPolicies, "network-policies", false, "enforce NetworkPolicies")
+	flags.BoolVar(&settings.MetricsServer, "metrics-server", false, "deploy metrics-server, which serves the CPU and memory of pods")
 	flags.StringSliceVar(&gates, "feature-gates", nil, "NAME=true or NAME=false, for all Kubernetes components")
 	flags.StringArrayVar(&arguments, "component-arg", nil, "COMPONENT=ARGUMENT, such as kube-apiserver=--v=4 (repeatable); components: "+strings.Join(node.Configurable(), ", "))
 	flags.IntVar(&settings.Nodes, "nodes", 1, "number of nodes, each with a network, containerd, kubelet and kube-proxy of its own")
@@ -148,13 +149,29 @@ func prepare(ctx context.Context, dir state.Dir, settings node.Settings, release
 		if config.Pause, err = imageOf(ctx, store, artifact.Pause); err != nil {
 			return config, err
 		}
-		if config.CoreDNS, err = imageOf(ctx, store, artifact.CoreDNS); err != nil {
+		if config.Addons, err = addons(ctx, store, settings); err != nil {
 			return config, err
 		}
 	}
 	built, err := store.Get(ctx, release.Kubernetes())
 	config.Kubernetes = built.Program()
 	return config, err
+}
+
+func addons(ctx context.Context, store artifact.Store, settings node.Settings) ([]node.Addon, error) {
+	wanted := []artifact.Artifact{artifact.CoreDNS}
+	if settings.MetricsServer {
+		wanted = append(wanted, artifact.MetricsServer)
+	}
+	var all []node.Addon
+	for _, addon := range wanted {
+		image, err := imageOf(ctx, store, addon)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, node.Addon{Name: addon.Name, Image: image})
+	}
+	return all, nil
 }
 
 func imageOf(ctx context.Context, store artifact.Store, wanted artifact.Artifact) (node.Image, error) {

@@ -40,6 +40,8 @@ type Settings struct {
 	KubeProxyMinSyncPeriod time.Duration `json:"kubeProxyMinSyncPeriod"`
 	// NetworkPolicies enforces NetworkPolicies; without it they have no effect.
 	NetworkPolicies bool `json:"networkPolicies,omitempty"`
+	// MetricsServer deploys metrics-server, which serves the CPU and memory of pods.
+	MetricsServer bool `json:"metricsServer,omitempty"`
 	// FeatureGates are set on all Kubernetes components.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// Arguments are appended to a component's arguments and override them.
@@ -61,15 +63,21 @@ type Config struct {
 	Node Identity `json:"node"`
 	// Kubernetes is the binary of all Kubernetes components and etcd.
 	Kubernetes string `json:"kubernetes"`
-	// Pause and CoreDNS are images; both are empty without a node.
-	Pause   Image `json:"pause"`
-	CoreDNS Image `json:"coreDNS"`
+	// Pause is empty without a node, and so are the addons.
+	Pause  Image   `json:"pause"`
+	Addons []Addon `json:"addons,omitempty"`
 	// CNIPlugins is the directory of the container network plugins.
 	CNIPlugins string `json:"cniPlugins,omitempty"`
 	// Snapshotter is the snapshotter of containerd.
 	Snapshotter string `json:"snapshotter,omitempty"`
 	// Rootless is set if uid 0 of the cluster is a user without root on the host.
 	Rootless bool `json:"rootless,omitempty"`
+}
+
+// Addon is a program that pods of the cluster run, and that is deployed after the start.
+type Addon struct {
+	Name  string `json:"name"`
+	Image Image  `json:"image"`
 }
 
 // Image is an image in a tarball.

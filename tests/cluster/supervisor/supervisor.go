@@ -174,7 +174,7 @@ func (s *supervisor) handle(e event.Event) {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		if !s.config.ControlPlaneOnly {
-			go s.addDNS()
+			go s.deployAddons()
 		}
 	}
 	_ = s.report.Forward(e)

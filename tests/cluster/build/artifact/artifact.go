@@ -33,6 +33,13 @@ var (
 		Image: "rouse-cluster/coredns:v1",
 		cost:  "about 2 minutes on 2 cores",
 	}
+	// MetricsServer serves the CPU and memory of pods. A cluster has it on request alone, so it is not one of All.
+	MetricsServer = Artifact{
+		Name:  "metrics-server",
+		flags: []string{"-ldflags", "-s -w"},
+		Image: "rouse-cluster/metrics-server:v1",
+		cost:  "about 3 minutes on 2 cores",
+	}
 	// Pause keeps the namespaces of a pod alive.
 	Pause = Artifact{
 		Name:  "pause",
