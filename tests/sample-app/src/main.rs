@@ -5,6 +5,7 @@ mod client;
 mod grpc;
 mod load_command;
 mod model;
+mod request_cost;
 mod send;
 mod serve;
 

@@ -24,6 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
+use crate::request_cost::RequestCost;
 use crate::{grpc, model};
 
 /// Header with the name of the pod.
@@ -59,6 +60,8 @@ pub(crate) struct ServeArgs {
     /// Requests that are served at a time; further ones wait. Without it there is no limit
     #[arg(long)]
     servers: Option<usize>,
+    #[command(flatten)]
+    cost: RequestCost,
 }
 
 /// Serves until a termination signal.
@@ -73,6 +76,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
     let result: Bytes = format!("hello from {pod}\n").into();
     let servers = args.servers.unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
     let servers = Arc::new(Semaphore::new(servers));
+    let cost = args.cost;
     let default_work = Duration::from_millis(args.work_ms);
     let occupancy = Arc::new(Mutex::new(Occupancy::default()));
     let service = move |mut request: Request<IncomingBody>, _: &_| {
@@ -85,7 +89,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
             let work = work.min(LONGEST_WORK);
             let tokens = model::is_request(request.uri())
                 .then(|| (parameter(query, "tokens").unwrap_or(model::DEFAULT_TOKENS), work));
-            let work = work_on(servers, work);
+            let work = work_on(servers, work, cost);
             let result = parameter(query, "bytes").map_or(result, body_of);
             let mut headers = HeaderMap::from_iter([(POD_HEADER, name), (STARTED_HEADER, started)]);
             if let Some(running) = &running {
@@ -150,10 +154,12 @@ async fn echo(connection: OnUpgrade, _running: Option<RunningRequest>) {
 }
 
 /// Takes one of the servers for this time, when one is free.
-async fn work_on(servers: Arc<Semaphore>, work: Duration) {
+async fn work_on(servers: Arc<Semaphore>, work: Duration, cost: RequestCost) {
     // The semaphore is never closed.
     let _server = servers.acquire().await;
+    let _memory = cost.allocate();
     tokio::time::sleep(work).await;
+    cost.use_cpu();
 }
 
 /// The requests that run, and when the last one ended.
