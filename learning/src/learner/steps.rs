@@ -39,7 +39,10 @@ impl Learner {
         match assessment.pressure {
             Pressure::High if self.raised_last() => self.restore_good(assessment.severity, at),
             Pressure::High => self.lower(&assessment, at),
-            Pressure::Unknown if self.spec.objective.is_some() => {
+            Pressure::Unknown if self.raised_above_knee(&assessment) => {
+                self.restore_good(assessment.severity, at)
+            }
+            Pressure::Unknown if self.spec.objective.is_some() || self.spec.is_free() => {
                 self.raise(&assessment, at, &TUNING.steps.raises)
             }
             Pressure::Unknown => self.probe(at),
@@ -140,9 +143,16 @@ impl Learner {
         match () {
             () if lowered && self.lowered_in_vain() => self.freeze(at),
             () if self.is_early(at, TUNING.steps.before_raises) => {}
+            () if !self.pods_follow() => self.fade_trial(),
             () if self.has_effect(self.spec.clamp(target)) => self.change_to(target, ChangeKind::Lower, at),
             () => self.phase = Phase::Settled,
         }
+    }
+
+    /// Whether the pods can be as many as the target wants. At `maxReplicas` a pod carries more, and
+    /// a lower target changes nothing that would be its result.
+    fn pods_follow(&self) -> bool {
+        self.trial.sums.mean_load() <= TUNING.steps.most_carried * self.target
     }
 
     /// Restores the target before a lower one that did not help, and waits.
@@ -245,6 +255,15 @@ impl Learner {
             (None, Some(slowdown)) => slowdown <= 1.0 + TUNING.steps.slower + self.trial.time_deviation(),
             (None, None) => true,
         }
+    }
+
+    /// Whether the last raise brought load and no throughput. With an objective its misses show
+    /// what that costs.
+    fn raised_above_knee(&self, assessment: &Assessment) -> bool {
+        self.spec.objective.is_none()
+            && self.raised_last()
+            && self.elasticity().is_some()
+            && !self.is_below_knee(assessment)
     }
 
     /// Relative growth of a pod's throughput over the growth of its load, from before the last

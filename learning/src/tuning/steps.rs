@@ -71,6 +71,9 @@ pub(crate) struct StepTuning {
     pub(crate) most_ahead: f64,
     /// Share of a settled target that its pods carry, before a raise. Scenario `diurnal`.
     pub(crate) carried: f64,
+    /// Load of a pod over the target from which on the pods do not follow the target: the HPA's
+    /// tolerance is 1.1, and a trial has the noise of 20 s.
+    pub(crate) most_carried: f64,
     /// Load of a reference over a settled target's load, before a raise. Scenario `diurnal`.
     pub(crate) lower_load: f64,
     /// Change of the time in the app, as a logarithm, that counts as none. Scenario `two-mixes`.
@@ -113,6 +116,7 @@ impl StepTuning {
         probe: 0.8,
         most_ahead: 1.6,
         carried: 0.83,
+        most_carried: 1.25,
         lower_load: 0.8,
         steady: 0.1,
         least_effect: 0.01,
