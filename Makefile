@@ -499,15 +499,15 @@ test-cluster: cluster-ready ## Test the cluster tool and the admission policies
 # All tests are started at once. They wait for each other: see tests/system/src/cluster/lock.rs. The attacks follow on the same
 # cluster. They read the memory of Rouse's processes, which run on this machine only on a cluster of the cluster tool. Cargo builds
 # `hostile` with the tests of its package. "cargo build" would compile all crates again, with the features of no test.
-# Tests that are part of test-system-long alone, by their modules.
-SKIP_CUTS := --skip routing::silent_activator
+# Tests that have a target of their own, and those that are part of test-system-long alone, by their modules.
+SKIP_OTHER := --skip routing::silent_activator --skip learning::pod_resources
 SKIP_LONG := --skip hpa::adapter_handover
 .PHONY: test-system
 test-system: UP_FLAGS ?= --nodes 2 --zones a,b
 test-system: images cluster-ready $(CHROMEDRIVER) ## Run the system tests on two nodes of a cluster of their own, then all attacks for some seconds
 	$(LINTING_CARGO) test $(ALL) --test system --no-run
 	tests/system/on-cluster rouse-test --hpa-sync-period 5s --network-policies $(UP_FLAGS) -- sh -ec ' \
-	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture --test-threads 200 $(SKIP_CUTS) $(SKIP_LONG); \
+	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture --test-threads 200 $(SKIP_OTHER) $(SKIP_LONG); \
 	  test "$$USE_EXISTING_CLUSTER" = true || $(CARGO_TARGET_DIR)/debug/hostile --short'
 
 .PHONY: test-system-long
@@ -521,6 +521,13 @@ test-cuts: images cluster-ready ## Cut activators off from sets of other parts, 
 	$(LINTING_CARGO) test $(ALL) --test system --no-run
 	tests/system/on-cluster rouse-cuts --hpa-sync-period 5s --network-policies -- \
 	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture routing::silent_activator
+
+.PHONY: test-learning
+test-learning: export DATA_PATH := release
+test-learning: images cluster-ready ## Learn the targets of apps with a limit of CPU or memory, beside metrics-server
+	$(LINTING_CARGO) test $(ALL) --test system --no-run
+	tests/system/on-cluster rouse-learning --metrics-server -- \
+	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture learning::pod_resources
 
 # As in test-system, with other workloads each time. The seed is printed: SEED=NUMBER repeats them.
 .PHONY: random-workloads

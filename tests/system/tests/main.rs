@@ -53,6 +53,7 @@ mod routing {
 /// Targets that Rouse learns.
 mod learning {
     mod learned_target;
+    mod pod_resources;
 }
 
 /// What the manifests of the installation and of the documents do, and a cluster without them.
