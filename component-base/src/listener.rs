@@ -1,10 +1,12 @@
 //! Binds the listeners of a process, and accepts connections.
 //!
 //! `server` accepts the connections of the ports without traffic through it, and the data path the
-//! connections of its ports.
+//! connections of its ports. Connections to other processes are here because listeners take their
+//! local ports.
 
 pub mod client_network;
 pub mod keepalive;
+pub mod outbound;
 pub mod until_stop;
 
 use std::io;

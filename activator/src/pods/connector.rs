@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use component_base::listener::keepalive::{bound_unacknowledged, enable_keepalive};
+use component_base::listener::outbound;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::net::TcpStream;
@@ -27,7 +28,7 @@ const ATTEMPTS: u32 = 7;
 /// # Errors
 /// When the pod refuses it, or all attempts time out.
 pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = first_connected(|| TcpStream::connect(address)).await.unwrap_or_else(|| {
+    let stream = first_connected(|| outbound::connect(address)).await.unwrap_or_else(|| {
         Err(io::Error::new(io::ErrorKind::TimedOut, format!("connection attempts to {address} timed out")))
     })?;
     stream.set_nodelay(true)?;
@@ -64,6 +65,7 @@ async fn first_connected<F: Future>(attempt: impl Fn() -> F) -> Option<F::Output
 mod tests {
     use std::future::pending;
 
+    use component_base::listener::bind_port;
     use tokio::net::TcpListener;
     use tokio::time::{Instant, sleep};
 
@@ -103,5 +105,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = connect(listener.local_addr().unwrap()).await.unwrap();
         assert!(socket2::SockRef::from(&stream).keepalive().unwrap());
+    }
+
+    #[tokio::test]
+    async fn leased_port_opens_while_a_connection_to_a_pod_has_it() {
+        let pod = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = connect(pod.local_addr().unwrap()).await.unwrap();
+        bind_port(stream.local_addr().unwrap().port()).unwrap();
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
 use opentelemetry::KeyValue;
 use opentelemetry_http::hyper::HyperClient;
 use opentelemetry_otlp::{ExporterBuildError, Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
@@ -53,9 +54,7 @@ pub fn exporter(settings: &TraceSettings) -> Result<SpanExporter, CollectorError
     Ok(exporter)
 }
 
-fn connector(
-    certificate: Option<&Path>,
-) -> Result<HttpsConnector<hyper_util::client::legacy::connect::HttpConnector>, CollectorError> {
+fn connector(certificate: Option<&Path>) -> Result<HttpsConnector<HttpConnector>, CollectorError> {
     let mut roots = RootCertStore::empty();
     if let Some(path) = certificate {
         let failed = |error| CollectorError::Certificates { path: path.to_owned(), error };
@@ -68,7 +67,11 @@ fn connector(
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    Ok(HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build())
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    // As `component_base::listener::outbound`.
+    http.set_reuse_address(true);
+    Ok(HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(http))
 }
 
 /// Variables precede our names.

@@ -103,6 +103,8 @@ fn connector() -> HttpConnector {
     connector.enforce_http(false);
     // Else a request waits for the acknowledgement of another one on its connection.
     connector.set_nodelay(true);
+    // As `listener::outbound`.
+    connector.set_reuse_address(true);
     connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
     connector.set_keepalive(Some(PROBE_INTERVAL));
     connector.set_keepalive_interval(Some(PROBE_INTERVAL));

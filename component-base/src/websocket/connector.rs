@@ -13,6 +13,7 @@ use tokio_tungstenite::tungstenite::{self, Error as WebSocketError};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use crate::auth::{ProjectedToken, TokenError};
+use crate::listener::outbound;
 use crate::retry;
 
 /// Time for the connection and its handshake, which includes a TokenReview.
@@ -132,7 +133,7 @@ impl Connector {
         request.headers_mut().extend(self.headers.clone());
         self.token.authorize(request.headers_mut())?;
         let handshake = async {
-            let stream = TcpStream::connect(self.address).await?;
+            let stream = outbound::connect(self.address).await?;
             // Small messages must not wait for the acknowledgement of the previous one.
             stream.set_nodelay(true)?;
             let opened = client_async_with_config(request, stream, Some(self.config)).await;

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::kubernetes::{DecodeErrors, NamespaceEvent, NamespaceWatches};
+use crate::listener::bind_port;
 
 /// Its default.
 const KUBE_APISERVER: Protocols = Protocols::Http2 { streams: 100 };
@@ -113,6 +114,14 @@ async fn applied(watches: &mut NamespaceWatches<Pod>, namespaces: usize) -> BTre
         }
     }
     applied
+}
+
+#[tokio::test]
+async fn listener_takes_the_local_port_of_a_connection() {
+    let server = listen().await;
+    let uri = format!("http://{}", server.local_addr().unwrap()).parse().unwrap();
+    let stream = tower::Service::call(&mut connector(), uri).await.unwrap();
+    bind_port(stream.inner().local_addr().unwrap().port()).unwrap();
 }
 
 #[tokio::test]
