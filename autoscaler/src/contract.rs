@@ -15,6 +15,7 @@ pub mod short_name;
 pub mod sidecar_ports;
 pub mod version_skew;
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use key::Key;
@@ -111,8 +112,12 @@ pub const START_DRAIN_HEADER: &str = "rouse-start-drain";
 /// Path on the sidecar's admin port that waits until a drain has ended, and begins none.
 pub const WAIT_FOR_DRAIN_PATH: &str = "/wait-for-drain";
 /// Activator ports for leases, inclusive. An activator identifies the workload and Service port of
-/// a connection by the leased port on which it arrived.
-pub const LEASED_PORTS: std::ops::RangeInclusive<u16> = 20000..=29999;
+/// a connection by the leased port on which it arrived. Of the ports that Linux gives to
+/// connections by default, 32768 to 60999, the last 11,000 are never leased: an activator can have
+/// as many connections to each port of a pod while all others are.
+pub const LEASED_PORTS: RangeInclusive<u16> = 10000..=49999;
+/// The ports that are leased first. Firewalls need no others until these are used up.
+pub const FIRST_LEASED_PORTS: RangeInclusive<u16> = 20000..=29999;
 /// Port on which metrics-adapter and zero-scaler receive pushes of activators, and on which
 /// metrics-adapter streams decisions.
 pub const STATS_PORT: u16 = 8080;

@@ -7,11 +7,12 @@
 //!
 //! The search for a free port starts at a hash of the UID of the ServerlessService. The API server
 //! chooses UIDs, so the author of an object cannot aim at a port. Concurrent writers with stale
-//! caches start at the same port for the same object, and rarely at one port for two objects.
+//! caches start at the same port for the same object, and rarely at one port for two objects. The
+//! ports that firewalls have open already are searched first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::contract::LEASED_PORTS;
+use crate::contract::{FIRST_LEASED_PORTS, LEASED_PORTS};
 use crate::routing::hash::hash;
 
 /// A workload that needs a port for each port of its Service.
@@ -82,9 +83,11 @@ fn keep(request: &PortRequest<'_>, is_taken: impl Fn(u16) -> bool) -> BTreeMap<u
 }
 
 fn search(uid: &str, service_port: u16, is_free: impl Fn(&u16) -> bool) -> Option<u16> {
-    let count = LEASED_PORTS.count();
-    let start = usize::try_from(hash(&format!("{uid}:{service_port}")) % count as u64).unwrap_or(0);
-    LEASED_PORTS.cycle_from(start).find(is_free)
+    let hash = hash(&format!("{uid}:{service_port}"));
+    [FIRST_LEASED_PORTS, LEASED_PORTS].into_iter().find_map(|ports| {
+        let start = usize::try_from(hash % ports.len() as u64).unwrap_or(0);
+        ports.cycle_from(start).find(&is_free)
+    })
 }
 
 /// Iteration over a range that starts at an offset and wraps around.
@@ -122,6 +125,15 @@ mod tests {
         assert_ne!(leases[&80], leases[&443]);
         assert!(leases.values().all(|port| LEASED_PORTS.contains(port)));
         assert_eq!(lease(&[80, 443], &[], |_| false), Ok(leases));
+    }
+
+    #[test]
+    fn ports_beyond_the_first_are_leased_only_when_those_are_taken() {
+        let one_left = |port: u16| FIRST_LEASED_PORTS.contains(&port) && port != 23456;
+        assert_eq!(lease(&[80], &[], one_left), Ok([(80, 23456)].into()));
+        let beyond = lease(&[80], &[], |port| FIRST_LEASED_PORTS.contains(&port)).unwrap();
+        assert!(LEASED_PORTS.contains(&beyond[&80]), "{beyond:?}");
+        assert_eq!(lease(&[80], &[(80, beyond[&80])], |_| false), Ok(beyond), "a current lease stays");
     }
 
     #[test]

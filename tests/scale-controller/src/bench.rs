@@ -27,7 +27,7 @@ pub(crate) const TERMINATION: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// More requests a second than the zero-scaler sends.
 const UNBOUNDED: u32 = 100_000;
-/// Ports of the processes; activators use 20000 to 29999 for workloads.
+/// Ports of the processes; activators use 20000 to 29999 first.
 pub(crate) const ZERO_SCALER: Admin = Admin(19_090);
 pub(crate) const ZERO_SCALER_STATS: u16 = 19_080;
 const ACTIVATOR: Admin = Admin(19_091);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use autoscaler::contract::{ADMIN_PORT, API_PORT, LEASED_PORTS, SLOTS_PORT, STATS_PORT};
+use autoscaler::contract::{ADMIN_PORT, API_PORT, FIRST_LEASED_PORTS, SLOTS_PORT, STATS_PORT};
 use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::ResourceExt;
@@ -19,7 +19,7 @@ use crate::check::selection::network_policy::{Traffic, blocking_ingress, closing
 /// Connections between parts: to, port, its name, from, and what fails without it. No part is any
 /// client.
 const FLOWS: [(&str, u16, &str, Option<&str>, &str); 7] = [
-    (ACTIVATOR, *LEASED_PORTS.start(), "", None, "requests to workloads at zero fail"),
+    (ACTIVATOR, *FIRST_LEASED_PORTS.start(), "", None, "requests to workloads at zero fail"),
     (ACTIVATOR, SLOTS_PORT, "slots", Some(ACTIVATOR), "activators do not lend slots to each other"),
     (
         ACTIVATOR,

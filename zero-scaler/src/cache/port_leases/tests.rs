@@ -1,5 +1,6 @@
 //! Claims of the same port, ports that rest, and quotas.
 
+use autoscaler::contract::FIRST_LEASED_PORTS;
 use serde_json::json;
 
 use super::*;
@@ -130,6 +131,20 @@ fn port_to_which_slices_lead_is_not_leased_by_a_new_process() {
     assert_eq!(leases.port(&leases.see("a", &[])), 20_007);
     // Its own slices lead to the port of a workload that reports it.
     assert_eq!(leases.port(&leases.see("b", &[(80, 20_009)])), 20_009);
+}
+
+#[test]
+fn leases_further_ports_when_the_first_are_used_up_and_keeps_them_after_a_restart() {
+    let leases = Leases::new(60_000);
+    leases.see("holder", &FIRST_LEASED_PORTS.map(|port| (port, port)).collect::<Vec<_>>());
+    let keys = (0..20).map(|i| leases.see(&format!("web-{i}"), &[]));
+    let ports: BTreeSet<u16> = keys.map(|key| leases.port(&key)).collect();
+    assert_eq!(ports.len(), 20);
+    for port in ports {
+        assert!(LEASED_PORTS.contains(&port) && !FIRST_LEASED_PORTS.contains(&port), "{port}");
+        let restarted = Leases::new(1);
+        assert_eq!(restarted.port(&restarted.see("web", &[(80, port)])), port);
+    }
 }
 
 #[test]

@@ -57,8 +57,8 @@ fn aws_problem(service: &Service, has_own_rules: bool) -> Option<&'static str> {
         );
     }
     (!has_own_rules).then_some(
-        "its targets are pods, and its controller opens the port of targetPort alone: activators listen on 20000 \
-         to 29999",
+        "its targets are pods, and its controller opens the port of targetPort alone: activators listen on 10000 \
+         to 49999",
     )
 }
 
@@ -66,7 +66,7 @@ fn neg(object: &str, service: &Service) -> Option<Finding> {
     annotation(service, NEG_STATUS)?;
     has_numbers(service).then(|| {
         let problem = "it has network endpoint groups, and targetPort is a number: GKE opens that port alone, and \
-                       activators listen on 20000 to 29999";
+                       activators listen on 10000 to 49999";
         let fix = "name the port of the container, and set targetPort to the name: GKE then opens the ports of \
                    the endpoints; or see docs/howto/front-doors/gke.md";
         Finding::warning(object, CheckReason::SecurityGroupPort, problem).with_fix(fix)

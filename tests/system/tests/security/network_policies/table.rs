@@ -24,7 +24,7 @@ pub(super) struct Row {
 /// In the order of the manifest and of the page.
 pub(super) const TABLE: &[Row] = &[
     Row {
-        rule: "activator ingress TCP 20000-29999",
+        rule: "activator ingress TCP 10000-49999",
         effect: "requests to workloads at zero time out, and nothing wakes",
         connections: &[to_zero(Client), to_zero(Prometheus)],
     },
@@ -112,7 +112,7 @@ pub(super) const TABLE: &[Row] = &[
         connections: &[tcp(ACTIVATOR, Workload, QUEUE_PROXY_ADMIN_PORT)],
     },
     Row {
-        rule: "clients egress TCP 20000-29999",
+        rule: "clients egress TCP 10000-49999",
         effect: "requests of these clients to workloads at zero time out",
         connections: &[to_zero(Client)],
     },
