@@ -220,7 +220,7 @@ test: ## Run all tests and checks, and print how long each took
 # Its tests wait for more than half of their time, which the builds beside it use.
 .PHONY: test-without-cluster
 test-without-cluster: ## Run the checks and tests that need no cluster
-	@.ci/steps lint check-purity check-crds test-unit test-loom test-chart test-page test-h2spec test-fuzz
+	@.ci/steps lint check-purity check-crds test-unit site test-loom test-chart test-page test-h2spec test-fuzz
 
 .PHONY: lint
 lint: module-graph deny ## Check formatting, lints, the layout of code and crates; warnings are errors
@@ -666,7 +666,7 @@ site: $(MDBOOK) ## Build the documents as pages with search into SITE, and check
 	mkdir -p $(SITE)/src
 	cp --recursive --parents *.md docs $(SITE_FILES) $(SITE)/src
 	cp tests/docs/site/book.toml $(SITE)
-	awk -f tests/docs/site/summary.awk docs/README.md docs/design/README.md > $(SITE)/src/SUMMARY.md
+	awk -f tests/docs/site/summary.awk docs/README.md > $(SITE)/src/SUMMARY.md
 	find $(SITE)/src -name '*.md' -exec sed --in-place 's/README\.md\([)#]\)/index.md\1/g' {} +
 	find $(SITE)/src -name README.md -execdir mv {} index.md \;
 	$(MDBOOK) build $(SITE)

@@ -1,11 +1,18 @@
-# The contents of the site, from the tables of docs/README.md and of docs/design/README.md. The pages of the design are below its own.
+# The contents of the site, from the table of docs/README.md. What the README.md of a folder lists is below that page.
 function page(row, folder, indent, title, link) {
   title = row; sub(/^\| \[/, "", title); sub(/\]\(.*/, "", title)
   link = row; sub(/^[^(]*\(/, "", link); sub(/\).*/, "", link)
   print indent "- [" title "](" folder link ")"
+  if (link ~ /README\.md$/) below(folder link)
+}
+# Rows that lead to a part of a page list no page.
+function below(file, folder, row) {
+  folder = file; sub(/[^\/]*$/, "", folder)
+  while ((getline row < file) > 0)
+    if (row ~ /^\| \[[^)#]*\)/) page(row, folder, "  ")
+  close(file)
 }
 BEGIN { print "# Summary\n\n[Rouse](README.md)\n[All pages](docs/README.md)" }
-FILENAME ~ /design/ { if (/^\| \[/) page($0, "docs/design/", "  "); next }
 /^## / { print "\n#" substr($0, 3) "\n" }
 /^\| \[/ { page($0, "docs/", "") }
 END {
