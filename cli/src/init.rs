@@ -35,6 +35,10 @@ use crate::output::write_json;
 use change::Change;
 use plan::{InitPlan, TargetObjects};
 
+const CUSTOM_METRICS: &str = "/apis/custom.metrics.k8s.io/v1beta2";
+/// The name of Rouse's own metric there.
+const DESIRED_OF_SERVICES: &str = "services/desired-replicas";
+
 /// Runs the command.
 ///
 /// # Errors
@@ -56,6 +60,7 @@ pub async fn run(
         services: list(session, "/api/v1", "services", "Service").await?,
         hpas: list(session, "/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
             .await?,
+        custom_metrics: serves_custom_metrics(session).await,
     };
     let plan = plan::plan(&objects, args).map_err(CommandError::Refused)?;
     if args.apply {
@@ -83,6 +88,14 @@ pub(crate) fn parse_target(text: &str) -> Result<(&'static str, &'static str, &s
         return Err(CommandError::Argument(format!("{text} names no object; use deployment/NAME")));
     }
     Ok((kind, plural, name))
+}
+
+/// Whether Rouse serves custom.metrics.k8s.io, as it does beside KEDA: HPAs then find its metrics
+/// there alone. Each user may read what an API has.
+async fn serves_custom_metrics(session: &Session) -> bool {
+    let listed: Option<Value> = request(session, CUSTOM_METRICS).await.ok();
+    let resources = listed.as_ref().map(|listed| object::items(listed, "/resources")).unwrap_or_default();
+    resources.iter().any(|resource| object::text(resource, "/name") == Some(DESIRED_OF_SERVICES))
 }
 
 async fn get(session: &Session, path: &str, kind: &str) -> Result<Value, CommandError> {

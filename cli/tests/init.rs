@@ -148,6 +148,48 @@ async fn existing_hpa_keeps_its_metrics_and_gets_one_more() {
     assert_eq!(hpa["spec"]["behavior"]["scaleDown"]["tolerance"], "0");
 }
 
+/// Beside KEDA, which owns external.metrics.k8s.io, an external metric would never have a value.
+#[tokio::test]
+async fn hpa_has_a_metric_of_the_service_where_rouse_serves_custom_metrics() {
+    let api = shop();
+    let serves =
+        |name: &str| api.set_discovery("/apis/custom.metrics.k8s.io/v1beta2", json!([{"name": name}]));
+    serves("services/desired-replicas");
+    let planned = objects(&api, &[]).await;
+    let metric = json!({"type": "Object", "object": {
+        "metric": {"name": "desired-replicas"},
+        "describedObject": {"apiVersion": "v1", "kind": "Service", "name": "web"},
+        "target": {"type": "AverageValue", "averageValue": "1"},
+    }});
+    assert_eq!(planned[1]["spec"]["metrics"], json!([metric]));
+    api.put(HPA, planned[1].clone());
+    assert_eq!(objects(&api, &["--step", "traffic"]).await.len(), 1, "the HPA stays as it is");
+    serves("pods/http_requests");
+    api.remove(HPA);
+    assert!(objects(&api, &[]).await[1]["spec"]["metrics"][0]["external"].is_object(), "of another adapter");
+}
+
+#[tokio::test]
+async fn hpa_that_keeps_its_own_metrics_alone_gets_none() {
+    let api = shop();
+    api.put(
+        HPA,
+        json!({
+            "metadata": {"name": "web-cpu", "namespace": "shop", "annotations": {
+                "autoscaling.rouse.dev/metric": "none", "autoscaling.rouse.dev/service": "web",
+            }},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "maxReplicas": 30, "metrics": [{"type": "Resource", "resource": {"name": "cpu"}}],
+            },
+        }),
+    );
+    let hpa = &objects(&api, &[]).await[1];
+    assert_eq!(hpa["spec"]["metrics"].as_array().unwrap().len(), 1);
+    assert_eq!(hpa["spec"]["behavior"], Value::Null);
+    assert_eq!(hpa["metadata"]["annotations"]["autoscaling.rouse.dev/scale-to-zero"], "true");
+}
+
 #[tokio::test]
 async fn pods_stay_as_they_are_and_the_service_follows_from_them() {
     let api = shop();

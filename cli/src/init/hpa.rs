@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use autoscaler::contract::{
-    CONTAINER_CONCURRENCY, METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS, SCALE_TO_ZERO, SERVICE_SELECTOR,
-};
+use autoscaler::contract::{CONTAINER_CONCURRENCY, METRIC, NO_METRIC, SCALE_TO_ZERO, SERVICE_SELECTOR};
+use autoscaler::findings::hpa::rouse_metrics;
 use autoscaler::settings::DEFAULT_PROGRESS_DEADLINE;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::change::{Change, Step};
@@ -19,8 +20,8 @@ const PROGRESS_DEADLINE: &str = "autoscaling.rouse.dev/progress-deadline";
 const MAX_FACTOR: i64 = 10;
 const LEAST_MAX: i64 = 10;
 
-/// The change; `None` if the HPA has a metric of Rouse and allows zero. Several HPAs on the target
-/// are an error.
+/// The change; `None` if the HPA has a metric of Rouse, or states that it needs none, and allows
+/// zero. Several HPAs on the target are an error.
 pub(super) fn change(
     hpas: &[Value],
     target: &Value,
@@ -57,9 +58,17 @@ fn wanted_annotations(limit: Option<u32>, slow_start: Option<Duration>) -> Value
 }
 
 fn metric(service: &Value, scale: &Target) -> Value {
+    let target = json!({"type": "AverageValue", "averageValue": scale.average});
+    if scale.of_service {
+        return json!({"type": "Object", "object": {
+            "metric": {"name": scale.metric},
+            "describedObject": {"apiVersion": "v1", "kind": "Service", "name": name(service)},
+            "target": target,
+        }});
+    }
     json!({"type": "External", "external": {
         "metric": {"name": scale.metric, "selector": {"matchLabels": {SERVICE_SELECTOR: name(service)}}},
-        "target": {"type": "AverageValue", "averageValue": scale.average},
+        "target": target,
     }})
 }
 
@@ -108,12 +117,13 @@ fn new_hpa(kind: &str, target: &Value, service: &Value, scale: &Target, wanted: 
 
 fn changed(hpa: &Value, service: &Value, scale: &Target, wanted: &Value) -> Option<Change> {
     let mut patch = wanted.clone();
-    if !has_metric(hpa) {
+    let is_without_metric = annotation_metric(hpa) == Some(NO_METRIC);
+    if !is_without_metric && !has_metric(hpa) {
         let metrics: Vec<Value> =
             items(hpa, "/spec/metrics").iter().cloned().chain([metric(service, scale)]).collect();
         merge(&mut patch, &json!({"spec": {"metrics": metrics}}));
     }
-    if hpa.pointer("/spec/behavior").is_none() {
+    if !is_without_metric && hpa.pointer("/spec/behavior").is_none() {
         merge(&mut patch, &json!({"spec": {"behavior": behavior()}}));
     }
     let mut object = applicable(hpa);
@@ -132,8 +142,10 @@ fn changed(hpa: &Value, service: &Value, scale: &Target, wanted: &Value) -> Opti
 }
 
 fn has_metric(hpa: &Value) -> bool {
-    items(hpa, "/spec/metrics").iter().any(|metric| {
-        let name = text(metric, "/external/metric/name");
-        name.is_some_and(|name| [METRIC_CONCURRENCY, METRIC_RPS, METRIC_DESIRED, "rps"].contains(&name))
-    })
+    let hpa = HorizontalPodAutoscaler::deserialize(hpa);
+    hpa.is_ok_and(|hpa| !rouse_metrics(&hpa.spec, true).is_empty())
+}
+
+fn annotation_metric(hpa: &Value) -> Option<&str> {
+    hpa.pointer("/metadata/annotations")?.get(METRIC)?.as_str().map(str::trim)
 }

@@ -19,6 +19,8 @@ pub(super) struct TargetObjects {
     pub(super) services: Vec<Value>,
     /// The HPAs of its namespace.
     pub(super) hpas: Vec<Value>,
+    /// Whether HPAs read Rouse's metrics as those of a Service.
+    pub(super) custom_metrics: bool,
 }
 
 /// All changes, in their order.
@@ -37,6 +39,7 @@ pub(super) fn plan(objects: &TargetObjects, args: &InitArgs) -> Result<InitPlan,
     let sidecar = args.with_sidecar || has_sidecar(template);
     // The annotation of pods with a sidecar counts as that of the HPA.
     scale.limit = scale.limit.filter(|_| !sidecar);
+    scale.of_service = objects.custom_metrics;
     let mut changes = Vec::new();
     if sidecar {
         let (change, app_port) = service::through_sidecar(service, template);

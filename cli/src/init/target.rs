@@ -12,6 +12,8 @@ pub(super) struct Target {
     pub(super) source: String,
     /// The pods' own limit of concurrent requests, for an HPA that has to state it.
     pub(super) limit: Option<u32>,
+    /// Whether it is a metric of type Object, of the Service, and not an external one.
+    pub(super) of_service: bool,
 }
 
 /// The target of pods of this template, or why it needs a number. `given` is the user's.
@@ -24,6 +26,7 @@ pub(super) fn target(template: &Value, given: Option<u32>) -> Result<Target, Str
             average: number.to_string(),
             source: format!("target {number}, as given"),
             limit,
+            of_service: false,
         }),
         None if annotation(template, PROTOCOL) == Some("tcp") => {
             Err("the pods serve TCP, of which no target is learned; add --concurrency with the connections that one \
@@ -37,6 +40,7 @@ pub(super) fn target(template: &Value, given: Option<u32>) -> Result<Target, Str
                      --concurrency for longer requests, or if you know the number"
                 .to_owned(),
             limit,
+            of_service: false,
         }),
     }
 }
