@@ -14,7 +14,9 @@ use system_tests::cluster::version::Feature;
 use system_tests::workloads::injection::until_injection;
 
 use crate::installed::{INSTALLED, begin, ensure_serves_without_rouse, start_load, until_nothing_is_left};
-use crate::other_adapter::{DIRECT, OtherAdapter, create_direct, ensure_wakes_scales_and_sleeps};
+use crate::other_adapter::{
+    DIRECT, METRICS_APIS, OtherAdapter, create_direct, ensure_wakes_scales_and_sleeps,
+};
 
 /// Longer than the deadline of the Job.
 const UNINSTALLED: &str = "--timeout=5m";
@@ -23,7 +25,7 @@ const UNINSTALLED: &str = "--timeout=5m";
 #[ignore = "needs a cluster without Rouse: run make test-install"]
 async fn components_of_kustomize_leave_apis_of_other_adapters() -> Result<()> {
     let (client, guard) = begin().await?;
-    let other = OtherAdapter::create(&client).await?;
+    let other = OtherAdapter::create(&client, &METRICS_APIS).await?;
     let manifests = Manifests::copy(&client, &["without-metrics-api"]).await?;
     manifests.apply().await?;
     installation::until_available(&client, INSTALLED).await?;

@@ -26,6 +26,7 @@ pub(crate) const METRICS_APIS: [(&str, &str); 3] = [
     ("custom.metrics.k8s.io", "v1beta1"),
     ("custom.metrics.k8s.io", "v1beta2"),
 ];
+pub(crate) const EXTERNAL: [(&str, &str); 1] = [("external.metrics.k8s.io", "v1beta1")];
 /// Enough for the first check of an APIService.
 const CHECKED: Duration = Duration::from_secs(30);
 
@@ -39,11 +40,11 @@ pub(crate) struct OtherAdapter {
 // === impl OtherAdapter ===
 
 impl OtherAdapter {
-    /// Creates the APIServices and waits until Kubernetes has written their status.
-    pub(crate) async fn create(client: &Client) -> Result<Self> {
+    /// Creates the APIServices of these APIs and waits until Kubernetes has written their status.
+    pub(crate) async fn create(client: &Client, apis: &[(&str, &str)]) -> Result<Self> {
         let services: Api<APIService> = Api::all(client.clone());
         let mut before = Vec::new();
-        for (group, version) in METRICS_APIS {
+        for (group, version) in apis {
             let name = format!("{version}.{group}");
             let object = serde_json::from_value(json!({
                 "metadata": {"name": name, "labels": {"app.kubernetes.io/part-of": "keda-operator"}},
@@ -89,7 +90,7 @@ impl OtherAdapter {
 #[ignore = "needs a cluster without Rouse: run make test-install"]
 async fn helm_leaves_apis_of_other_adapters_and_workload_wakes_scales_and_sleeps() -> Result<()> {
     let (client, guard) = begin().await?;
-    let other = OtherAdapter::create(&client).await?;
+    let other = OtherAdapter::create(&client, &METRICS_APIS).await?;
     let helm = Helm::from_environment()?;
     let notes = helm.install(&["--set-string", "config.scale-to-zero-grace-period=3s"]).await?;
     ensure!(
