@@ -34,6 +34,10 @@ pub struct LearningReport {
     pub temporary_limit: Option<u32>,
     /// What learning does at present.
     pub phase: Phase,
+    /// Whether the first target, which is no number of the user, stays because requests are too
+    /// long. Of adapters of earlier versions always false.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub long_requests: bool,
     /// From 0 (none) to 1: how much the evidence supports the target.
     pub confidence: f64,
     /// The evidence in words.
@@ -64,7 +68,8 @@ impl LearningReport {
     /// Whether another report has the same mode, phase and limit, and nearly the same target. Other
     /// differences can wait.
     pub fn is_like(&self, other: &Self) -> bool {
-        let essence = |report: &Self| (report.mode, report.phase, report.temporary_limit);
+        let essence =
+            |report: &Self| (report.mode, report.phase, report.long_requests, report.temporary_limit);
         essence(self) == essence(other) && is_same_target(self.target, other.target)
     }
 }
@@ -73,9 +78,13 @@ fn no_backlog() -> f64 {
     1.0
 }
 
-// By reference, as serde needs it.
+// By reference, as serde needs them.
 fn is_no_backlog(backlog: &f64) -> bool {
     *backlog == no_backlog()
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Whether two targets differ by at most one percent.
@@ -95,6 +104,7 @@ mod tests {
             backlog: 2.5,
             temporary_limit: Some(5),
             phase: Phase::Frozen(FreezeReason::Gap),
+            long_requests: true,
             confidence: 0.5,
             evidence: "5000 requests".to_owned(),
             pods_with_user_target: 2,
@@ -121,5 +131,6 @@ mod tests {
         assert!(!report().is_like(&LearningReport { phase: Phase::Settled, ..report() }));
         assert!(!report().is_like(&LearningReport { mode: LearnTarget::Apply, ..report() }));
         assert!(!report().is_like(&LearningReport { temporary_limit: None, ..report() }));
+        assert!(!report().is_like(&LearningReport { long_requests: false, ..report() }));
     }
 }

@@ -16,6 +16,9 @@ pub struct LearnedTarget {
     pub temporary_limit: Option<u32>,
     /// What learning does at present.
     pub phase: Phase,
+    /// Whether the first target, which is no number of the user, stays because requests take
+    /// longer than a trial.
+    pub long_requests: bool,
     /// From 0 (none) to 1: how much the evidence supports the target.
     pub confidence: f64,
     /// Changes of the target in this process.

@@ -218,6 +218,7 @@ impl Learner {
             backlog: self.overload.backlog(),
             temporary_limit: self.temporary_limit(),
             phase: self.phase,
+            long_requests: self.has_long_requests(),
             confidence: self.confidence(),
             changes: self.changes,
             reverts: self.reverts,

@@ -39,6 +39,7 @@ fn report(checkpoint: Option<Checkpoint>) -> LearningReport {
         target: 8.0,
         backlog: 1.0,
         temporary_limit: None,
+        long_requests: false,
         phase: Phase::Settled,
         confidence: 0.5,
         evidence: "5000 requests".to_owned(),

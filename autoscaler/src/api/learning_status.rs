@@ -118,6 +118,7 @@ mod tests {
             backlog: 1.0,
             temporary_limit: None,
             phase: Phase::Settled,
+            long_requests: false,
             confidence: 0.874,
             evidence: "5000 requests at 7.90 a pod took 120 ms, 3.21 % missed the objective".to_owned(),
             pods_with_user_target: 8,

@@ -203,6 +203,15 @@ impl Learner {
         self.spec.is_free() && self.phase != Phase::Settled && self.target == self.spec.start()
     }
 
+    /// Whether the first target stays because requests take longer than a trial. By Little's law
+    /// the load over the ends is the time of a request, also of those that have not ended yet.
+    pub(super) fn has_long_requests(&self) -> bool {
+        let Trial { sums, seconds, .. } = &self.aftermath;
+        let is_known = seconds.min(sums.load) >= TUNING.evidence.long_requests;
+        let is_long = sums.load > TUNING.steps.least_seconds * sums.completions;
+        self.is_first() && self.target < *self.spec.bounds().end() && is_known && is_long
+    }
+
     /// Whether a target that is not the user's stays open for raises: the readings of the memory
     /// are too few, or none of `targets` changes the number of pods, so that nothing can be tried.
     fn waits_for_evidence(&self, targets: &[f64]) -> bool {

@@ -56,6 +56,9 @@ pub(crate) struct EvidenceTuning {
     pub(crate) full_confidence: f64,
     /// Confidence while exploring, as a share of the confidence when settled. Chosen, untested.
     pub(crate) exploring_confidence: f64,
+    /// Seconds at the first target, and seconds of requests, before requests are called long.
+    /// Chosen.
+    pub(crate) long_requests: f64,
     /// Age after which a stored state is of no use. Chosen, untested.
     pub(crate) stored_for: Duration,
 }
@@ -84,6 +87,7 @@ impl EvidenceTuning {
         sure: 2.0,
         full_confidence: 5000.0,
         exploring_confidence: 0.5,
+        long_requests: 300.0,
         stored_for: Duration::from_secs(7 * 24 * 3600),
     };
 }

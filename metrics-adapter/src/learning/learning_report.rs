@@ -25,6 +25,7 @@ pub(crate) fn report(
         backlog: learned.backlog,
         temporary_limit: learned.temporary_limit,
         phase: learned.phase,
+        long_requests: learned.long_requests,
         confidence: learned.confidence,
         evidence: evidence(learned, learning, resources, &state.basis(&learning.spec)),
         pods_with_user_target: pods(load, learning.spec.user_target),
@@ -50,8 +51,9 @@ fn evidence(
     let reason = reason(learned.phase).map(|reason| format!("{reason}; ")).unwrap_or_default();
     let limited = |limit| format!("a pod gets {limit} requests at a time after a kill for its memory; ");
     let limit = learned.temporary_limit.map(limited).unwrap_or_default();
+    let long = if learned.long_requests { "requests take too long to show what a pod carries; " } else { "" };
     let requests = requests(learned, learning.spec.objective.is_some());
-    format!("{reason}{limit}{requests}; {}; {}", bounds(basis), usage(resources))
+    format!("{reason}{limit}{long}{requests}; {}; {}", bounds(basis), usage(resources))
 }
 
 /// What the target rests on, in short: `why` has the rest.
@@ -137,6 +139,7 @@ mod tests {
             backlog: 1.0,
             temporary_limit: None,
             phase: Phase::Settled,
+            long_requests: false,
             confidence: 1.0,
             changes: 3,
             reverts: 1,
@@ -193,6 +196,14 @@ mod tests {
         let limit =
             "a pod gets 4 requests at a time after a kill for its memory; 5000 requests at 7.90 a pod";
         assert!(evidence.starts_with(limit), "{evidence}");
+    }
+
+    #[test]
+    fn evidence_states_that_requests_are_too_long() {
+        let report = report_of(&LearnedTarget { long_requests: true, requests: 0.0, ..learned() }, 1.0);
+        assert!(report.long_requests);
+        let long = "requests take too long to show what a pod carries; no requests at this target yet; ";
+        assert!(report.evidence.starts_with(long), "{}", report.evidence);
     }
 
     #[test]

@@ -387,6 +387,7 @@ mod tests {
             target: 8.0,
             backlog: 1.0,
             temporary_limit: None,
+            long_requests: false,
             phase: Phase::Settled,
             confidence: 1.0,
             evidence: String::new(),

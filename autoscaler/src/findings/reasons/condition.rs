@@ -321,6 +321,11 @@ reasons! {
         "correct its name (docs/reference/annotations.md and docs/reference/pods.md), or remove it";
     MisplacedAnnotation: "PodAutoscaler/HPAAccepted, PodAutoscaler/Degraded, event on HPA and PodAutoscaler",
         "The annotation has no effect on this object.", "move it to the object that the message names";
+    TargetNotLearned: "PodAutoscaler/Degraded, event on PodAutoscaler",
+        "No number of requests is named, and none can be learned: the workload serves TCP, or its requests take \
+         longer than 20 s. So it has more pods than it needs.",
+        "name what one pod should carry: averageValue of the metric concurrency, or spec.target without an HPA; see \
+         docs/howto/learn-target.md";
     HPASlow: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "The HPA follows its metric 30 s apart or more, instead of each 15 s, so sizes above zero are late. The \
          HPA controller reads /scale of every HPA in each round, at zero as well.",

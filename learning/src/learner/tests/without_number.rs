@@ -65,3 +65,32 @@ fn target_after_an_overload_is_lower_once_that_has_ended() {
     workload.run(15);
     assert!(workload.target() < raised, "{}", workload.learned());
 }
+
+/// A pod of websockets shows nothing, at any target.
+#[test]
+fn long_requests_are_reported_while_hardly_any_end() {
+    let mut workload = free();
+    workload.slowness = 3000.0;
+    workload.run(290);
+    assert!(!workload.learned().long_requests, "{}", workload.learned());
+    workload.run(60);
+    assert!(workload.learned().long_requests, "{}", workload.learned());
+    workload.slowness = 1.0;
+    workload.run(60);
+    assert!(!workload.learned().long_requests, "{}", workload.learned());
+}
+
+#[test]
+fn long_requests_are_not_reported_where_they_change_nothing() {
+    let with = |spec| {
+        let mut workload = free();
+        workload.learner = Learner::new(spec, 0);
+        workload.slowness = 3000.0;
+        workload.run(600);
+        workload.learned().long_requests
+    };
+    let spec = free().learner.spec;
+    assert!(with(spec));
+    assert!(!with(LearningSpec { factor: Some(4.0), ..spec }), "the user named a number");
+    assert!(!with(LearningSpec { limit: Some(2.0), ..spec }), "the limit of the pods is no higher");
+}

@@ -6,13 +6,15 @@
 
 use std::time::Duration;
 
-use autoscaler::api::condition;
+use autoscaler::Protocol;
+use autoscaler::api::{Scaler, condition};
 use autoscaler::contract::{CONTAINER_CONCURRENCY, NO_WAKE, QUEUE_PROXY, QUEUE_PROXY_PORT};
 use autoscaler::findings::Problem;
 use autoscaler::findings::annotations::{AnnotatedObject, without_effect};
 use autoscaler::findings::hpa::{metric_failure, slow_hpa};
 use autoscaler::findings::service::ServiceFields;
 use autoscaler::findings::sidecar::Sidecar;
+use autoscaler::settings::LearnTarget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
@@ -64,7 +66,33 @@ pub(super) fn advice(observed: &ObservedWorkload) -> Option<(Reason, String)> {
         .or_else(|| sidecar_conflict(observed))
         .or_else(|| Some((Reason::SidecarBypassed, number_beside_sidecar(observed)?)))
         .or_else(|| annotation_without_effect(observed).map(problem))
+        .or_else(|| target_not_learned(observed).map(problem))
         .or_else(|| late_hpa(observed).map(problem))
+}
+
+/// A first target that stays, so that there are more pods than the load needs.
+fn target_not_learned(observed: &ObservedWorkload) -> Option<Problem> {
+    let (spec, settings) = (&observed.autoscaler.spec, &observed.settings);
+    let is_learned =
+        settings.learns(spec.metric_name(settings)) && settings.learning.mode == LearnTarget::Apply;
+    if !is_learned
+        || spec.scaler == Scaler::Other
+        || spec.names_target(settings)
+        || spec.max_replicas == Some(1)
+    {
+        return None;
+    }
+    let learning = observed.decision.as_ref().and_then(|decision| decision.learning.as_ref());
+    let leases = observed.leases();
+    let cause = if !leases.is_empty() && leases.iter().all(|lease| lease.protocol == Protocol::Tcp) {
+        "the time of a TCP connection does not show how full a pod is"
+    } else if learning.is_some_and(|report| report.long_requests) {
+        "requests take too long to show how full a pod is"
+    } else {
+        return None;
+    };
+    let problem = format!("no target is named, and none is learned: {cause}");
+    Some(Problem::with_usual_fix(Reason::TargetNotLearned, problem))
 }
 
 fn late_hpa(observed: &ObservedWorkload) -> Option<Problem> {

@@ -169,6 +169,7 @@ mod tests {
             backlog: 1.0,
             temporary_limit: None,
             phase: Phase::Observing,
+            long_requests: false,
             confidence: 0.0,
             evidence: format!("{seconds} seconds"),
             pods_with_user_target: 1,

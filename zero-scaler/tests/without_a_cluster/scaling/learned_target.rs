@@ -22,6 +22,7 @@ fn report(mode: LearnTarget, target: f64) -> LearningReport {
         target,
         backlog: 1.0,
         temporary_limit: None,
+        long_requests: false,
         phase: Phase::Settled,
         confidence: 0.5,
         evidence: "900 requests".to_owned(),

@@ -189,6 +189,7 @@ fn learned(mode: LearnTarget, target: f64) -> Option<Box<LearningReport>> {
         target,
         backlog: 1.0,
         temporary_limit: None,
+        long_requests: false,
         phase: Phase::Settled,
         confidence: 1.0,
         evidence: String::new(),

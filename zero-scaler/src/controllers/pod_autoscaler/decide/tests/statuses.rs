@@ -316,6 +316,38 @@ fn reports_an_hpa_that_follows_its_metric_late() {
 }
 
 #[test]
+fn reports_a_workload_of_which_no_target_is_learned() {
+    let with = |protocol: &str, long_requests, edit: &dyn Fn(&mut PodAutoscaler)| {
+        let mut service = sks("Serve", None);
+        let lease = json!({"servicePort": 80, "activatorPort": 20000, "podPort": 8012,
+            "protocol": protocol});
+        service.status.as_mut().unwrap().ports = vec![serde_json::from_value(lease).unwrap()];
+        let report = LearningReport { long_requests, ..*learned(LearnTarget::Apply, 2.0).unwrap() };
+        let learning = Some(Box::new(report));
+        let decision = Some(Decision { learning, ..decision(1, None) });
+        let observed = ObservedWorkload { decision, serverless_service: Some(service), ..active() };
+        let observed = edited(observed, |autoscaler| {
+            autoscaler.spec.target = None;
+            edit(autoscaler);
+        });
+        degraded::advice(&observed)
+    };
+    let unchanged = |_: &mut PodAutoscaler| {};
+    for (protocol, long, cause) in
+        [("tcp", false, "TCP connection"), ("http", true, "requests take too long")]
+    {
+        let (reason, message) = with(protocol, long, &unchanged).unwrap();
+        assert_eq!(reason, Reason::TargetNotLearned);
+        assert!(message.contains(cause) && message.contains("averageValue"), "{message}");
+        let named = |autoscaler: &mut PodAutoscaler| annotate(autoscaler, "target", "70");
+        assert_eq!(with(protocol, long, &named), None, "the number is named");
+        let single = |autoscaler: &mut PodAutoscaler| autoscaler.spec.max_replicas = Some(1);
+        assert_eq!(with(protocol, long, &single), None, "no number changes the size");
+    }
+    assert_eq!(with("http", false, &unchanged), None);
+}
+
+#[test]
 fn reports_no_wake_rules_that_differ_in_the_pods() {
     let with = |workload: &str, pods: Sidecar| {
         let observed = edited(active(), |autoscaler| annotate(autoscaler, "no-wake", workload));
