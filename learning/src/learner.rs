@@ -2,17 +2,17 @@
 //!
 //! The caller gives every second of the pods to [`observe`](Learner::observe), and calls
 //! [`decide`](Learner::decide) with each decision. Steps happen at the end of a block of ten
-//! seconds; the child module `steps` has them, `breach` has what cannot wait until then, `memory`
-//! has the rules about the memory of the pods, `release` what a new pod template keeps, and `state`
-//! what outlives a restart.
+//! seconds; the child module `steps` has them, `breach` has what cannot wait until then,
+//! `resources` has the rules about CPU and memory of the pods, `release` what a new pod template
+//! keeps, and `state` what outlives a restart.
 
 mod breach;
 mod change;
 mod failures;
-mod memory;
-mod memory_line;
 mod overload;
+mod readings;
 mod release;
+mod resources;
 mod state;
 mod steps;
 mod suspicion;
@@ -22,8 +22,11 @@ use std::time::Duration;
 
 use change::{Change, ChangeKind, Pending};
 use failures::Failures;
-use memory_line::MemoryLine;
 use overload::Overload;
+use readings::cpu_line::CpuLine;
+pub use readings::cpu_line::CpuRoom;
+use readings::memory_line::MemoryLine;
+use readings::throughputs::Throughputs;
 pub use state::{CurvePoint, LearnerState, MemoryRoom, TargetBasis, TargetBound};
 use suspicion::Suspicion;
 use temporary_limit::TemporaryLimit;
@@ -53,6 +56,9 @@ pub struct Learner {
     in_force: bool,
     /// Memory of a pod at each load.
     memory: MemoryLine,
+    /// CPU of a pod at each throughput.
+    cpu: CpuLine,
+    throughputs: Throughputs,
     /// Upper bound after an out-of-memory kill, for the epoch.
     memory_cap: Option<f64>,
     /// The target at a kill before there were enough readings. Until then the cap is a guess.
@@ -99,6 +105,8 @@ impl Learner {
             target: spec.start(),
             in_force: true,
             memory: MemoryLine::default(),
+            cpu: CpuLine::default(),
+            throughputs: Throughputs::default(),
             memory_cap: None,
             guessed_at: None,
             limit: None,
@@ -168,6 +176,7 @@ impl Learner {
             all.add(&second);
         }
         self.add_memory(pods);
+        self.add_cpu(pods, at);
         self.shadow.add_requests(all.completions, all.misses);
         self.failures.add(&all);
         if self.fails() {
@@ -260,7 +269,8 @@ impl Learner {
     fn end_block(&mut self, at: Duration) {
         self.curve.decay(TUNING.curve.fading);
         self.memory.decay(TUNING.curve.fading);
-        self.fit_memory(at);
+        self.cpu.decay(TUNING.curve.fading);
+        self.fit_resources(at);
         let good = self.bracket.good.map(|_| self.target);
         let result = self.regime.end_block(&mut self.curve, good, at);
         if result != BlockResult::Agrees {
@@ -269,6 +279,7 @@ impl Learner {
         }
         if result == BlockResult::Rebased {
             self.bracket = Bracket::default();
+            self.cpu = CpuLine::default();
             self.phase = Phase::Observing;
             self.last_change = None;
             self.began_at = Some(at);

@@ -41,6 +41,6 @@ mod workload_learning;
 
 pub use bounds::{LearningSpec, MissBudget};
 pub use learned_target::LearnedTarget;
-pub use learner::{CurvePoint, Learner, LearnerState, MemoryRoom, TargetBasis, TargetBound};
-pub use observation::{AppSecond, PodSecond};
+pub use learner::{CpuRoom, CurvePoint, Learner, LearnerState, MemoryRoom, TargetBasis, TargetBound};
+pub use observation::{AppSecond, CpuReading, PodSecond};
 pub use workload_learning::WorkloadLearning;

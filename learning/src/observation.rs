@@ -25,6 +25,17 @@ pub struct PodSecond {
     /// Memory of the container as a share of its limit, by a reading that is new in this second. A
     /// reading counts once; there is one each 15 s where the cluster has `metrics.k8s.io`.
     pub memory: Option<f64>,
+    /// CPU of the container, by the same reading.
+    pub cpu: Option<CpuReading>,
+}
+
+/// The CPU time that a container used between two times, both in Unix time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpuReading {
+    /// As a share of its limit.
+    pub share: f64,
+    pub from: Duration,
+    pub to: Duration,
 }
 
 /// The requests that ended in one second of one pod.
@@ -72,6 +83,7 @@ impl PodSecond {
         [self.concurrency, self.arrivals, app.completions, app.seconds, app.misses, app.errors]
             .into_iter()
             .chain(self.memory)
+            .chain(self.cpu.map(|cpu| cpu.share))
             .all(is_plausible)
     }
 }

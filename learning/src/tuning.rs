@@ -21,6 +21,7 @@ mod curve;
 mod evidence;
 mod memory;
 mod pressure;
+mod readings;
 mod steps;
 
 use bracket::BracketTuning;
@@ -29,6 +30,7 @@ use curve::CurveTuning;
 use evidence::EvidenceTuning;
 use memory::MemoryTuning;
 use pressure::PressureTuning;
+use readings::ReadingTuning;
 use steps::StepTuning;
 
 /// The numbers of all rules.
@@ -44,6 +46,8 @@ pub(crate) struct Tuning {
     pub(crate) bracket: BracketTuning,
     /// When and how far the target moves.
     pub(crate) steps: StepTuning,
+    /// Readings of the pods' CPU and memory.
+    pub(crate) readings: ReadingTuning,
     /// Memory of the pods.
     pub(crate) memory: MemoryTuning,
     /// Comparison of costs with the user's target.
@@ -64,6 +68,7 @@ impl Tuning {
         pressure: PressureTuning::DEFAULT,
         bracket: BracketTuning::DEFAULT,
         steps: StepTuning::DEFAULT,
+        readings: ReadingTuning::DEFAULT,
         memory: MemoryTuning::DEFAULT,
         costs: CostTuning::DEFAULT,
     };

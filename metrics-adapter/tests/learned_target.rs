@@ -212,7 +212,7 @@ async fn recommended_target_changes_no_size() {
     assert!(learned(&why) < 32.0, "{why}");
     assert_eq!((why["targetInForce"].as_f64(), workload.pods), (Some(32.0), 5));
     let evidence = why["learned"]["evidence"].as_str().unwrap();
-    let off = "(metrics-server) is absent or fails: the memory rule is off";
+    let off = "(metrics-server) is absent or fails: the rules for them are off";
     assert!(evidence.ends_with(off), "{evidence}");
 }
 

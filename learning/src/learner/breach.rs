@@ -154,7 +154,7 @@ impl Learner {
     }
 
     /// The seconds at loads at which requests do not wait for each other.
-    fn unloaded(&self) -> Option<Sums> {
+    pub(super) fn unloaded(&self) -> Option<Sums> {
         self.curve.unloaded(self.target)
     }
 

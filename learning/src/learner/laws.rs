@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{AppSecond, MissBudget};
+use crate::{AppSecond, CpuReading, MissBudget};
 
 /// Bound of a learner's memory.
 const MEMORY: usize = 16 * 1024;
@@ -39,8 +39,9 @@ fn times() -> impl Strategy<Value = Duration> {
 
 fn pods() -> impl Strategy<Value = Vec<PodSecond>> {
     let app = prop::option::of((floats(), floats(), floats(), floats()));
-    let pod = (0..100_u64, floats(), floats(), app, prop::option::of(floats()));
-    let pod = pod.prop_map(|(age, concurrency, arrivals, app, memory)| PodSecond {
+    let share = || prop::option::of(floats());
+    let pod = (0..100_u64, floats(), floats(), app, share(), prop::option::of((floats(), times(), times())));
+    let pod = pod.prop_map(|(age, concurrency, arrivals, app, memory, cpu)| PodSecond {
         age: Duration::from_secs(age),
         concurrency,
         arrivals,
@@ -51,6 +52,7 @@ fn pods() -> impl Strategy<Value = Vec<PodSecond>> {
             errors,
         }),
         memory,
+        cpu: cpu.map(|(share, from, to)| CpuReading { share, from, to }),
     });
     prop::collection::vec(pod, 0..5)
 }
@@ -160,7 +162,7 @@ proptest! {
 }
 
 /// The fields that earlier versions did not store.
-fn later_fields() -> impl Strategy<Value = Option<[(&'static str, serde_json::Value); 7]>> {
+fn later_fields() -> impl Strategy<Value = Option<[(&'static str, serde_json::Value); 8]>> {
     let number = || prop_oneof![3 => 0.0..200.0, 1 => -1e9..1e9, 1 => Just(0.0), 1 => Just(1e300)];
     let numbers = prop::array::uniform12(number());
     let second = || times().prop_map(|time| serde_json::to_value(time).unwrap());
@@ -174,6 +176,10 @@ fn later_fields() -> impl Strategy<Value = Option<[(&'static str, serde_json::Va
             "readings": n[5], "loads": n[6], "shares": n[7], "loadSquares": n[8],
             "shareSquares": n[9], "products": n[10], "least": n[11], "killed": false,
         });
+        let cpu = serde_json::json!({
+            "readings": n[5], "loads": n[11], "shares": n[9], "loadSquares": n[8],
+            "shareSquares": n[7], "products": n[6], "least": n[10],
+        });
         let costs = serde_json::json!({
             "since": at, "learned": n[0], "shadow": n[1], "requests": n[2], "misses": n[3],
         });
@@ -183,6 +189,7 @@ fn later_fields() -> impl Strategy<Value = Option<[(&'static str, serde_json::Va
             ("guessedAt", serde_json::json!(n[0])),
             ("limit", serde_json::json!({"requests": 3, "until": until})),
             ("memory", memory),
+            ("cpu", cpu),
             ("lastChange", change),
             ("rests", serde_json::json!({"frozenUntil": until, "raiseAfter": at, "pause": pause})),
             ("costs", costs),
@@ -238,8 +245,8 @@ proptest! {
 
 #[test]
 fn memory_is_bounded() {
-    // The learner's own curve and the block of its regime are its only heap memory; `is_valid`
-    // in the law above checks that they keep their number of bins.
-    let total = size_of::<Learner>() + 2 * CURVE;
+    // Its heap memory: its own curve and the block of its regime, of which `is_valid` in the law
+    // above checks that they keep their number of bins, and the throughputs of 128 seconds.
+    let total = size_of::<Learner>() + 2 * CURVE + 128 * size_of::<f64>();
     assert!(total <= MEMORY, "{total} bytes");
 }

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Learner;
 use super::change::Change;
-use super::memory_line::MemoryLine;
+use super::readings::cpu_line::CpuLine;
+use super::readings::memory_line::MemoryLine;
 use super::suspicion::Suspicion;
 use super::temporary_limit::TemporaryLimit;
 use crate::bounds::LearningSpec;
@@ -47,6 +48,8 @@ pub struct LearnerState {
     limit: Option<TemporaryLimit>,
     #[serde(default)]
     memory: MemoryLine,
+    #[serde(default)]
+    cpu: CpuLine,
     #[serde(default)]
     last_change: Option<Change>,
     #[serde(default)]
@@ -92,6 +95,9 @@ impl Learner {
             learner.limit = state.limit.map(|limit| limit.restored(now));
             if state.memory.is_valid() {
                 learner.memory = state.memory;
+            }
+            if state.cpu.is_valid() {
+                learner.cpu = state.cpu;
             }
             if state.reverted {
                 learner.phase = Phase::Reverted;
@@ -143,6 +149,7 @@ impl Learner {
             guessed_at: self.guessed_at,
             limit: self.limit,
             memory: self.memory,
+            cpu: self.cpu,
             last_change: self.last_change,
             rests: Rests {
                 frozen_until: self.frozen_until,

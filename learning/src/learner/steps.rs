@@ -85,7 +85,7 @@ impl Learner {
             misses_more.then(|| good.filter(|good| *good < now).unwrap_or(user))
         };
         let Some(target) = target else { return };
-        let may_fit = self.memory.possible_target().is_none_or(|fitting| target <= fitting);
+        let may_fit = self.possible_target().is_none_or(|fitting| target <= fitting);
         if self.memory_cap.is_none() && may_fit {
             self.change_to(target, ChangeKind::Restore, at);
             self.phase = Phase::Reverted;
@@ -226,7 +226,7 @@ impl Learner {
     }
 
     fn may_raise_to(&self, assessment: &Assessment, target: f64, at: Duration) -> bool {
-        self.fits_memory(target)
+        self.fits_resources(target)
             && self.bracket.fresh_bad(at).is_none_or(|bad| self.is_far(target, bad))
             && self.is_unsuspected(target)
             && self.has_effect(target)

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::bracket::Tried;
-use crate::{AppSecond, MissBudget};
+use crate::{AppSecond, CpuReading, MissBudget};
 
+mod cpu;
 mod failed_requests;
 mod memory;
 mod missing_data;
@@ -31,6 +32,8 @@ pub(super) struct Workload {
     failing: f64,
     /// Memory without requests and memory of a request, as shares of the limit.
     pub(super) memory: Option<(f64, f64)>,
+    /// CPU without requests and CPU seconds of a request, as shares of the limit.
+    cpu: Option<(f64, f64)>,
     /// The target by which the pods are scaled, if it is not the learned one.
     pub(super) in_force: Option<f64>,
     /// Seconds since the pods became ready; `None` for old ones.
@@ -50,6 +53,7 @@ impl Workload {
             sheds: false,
             failing: 0.0,
             memory: None,
+            cpu: None,
             in_force: None,
             age: None,
         }
@@ -92,12 +96,18 @@ impl Workload {
             concurrency,
             arrivals: completions,
             app: Some(app),
-            // One reading each 15 s.
-            memory: self
-                .memory
-                .filter(|_| self.second.is_multiple_of(15))
-                .map(|(base, each)| base + each * concurrency),
+            memory: self.reading(self.memory, concurrency),
+            cpu: self.reading(self.cpu, completions).map(|share| CpuReading {
+                share,
+                from: self.now().saturating_sub(Duration::from_secs(1)),
+                to: self.now(),
+            }),
         }
+    }
+
+    /// A reading each 15 s.
+    fn reading(&self, line: Option<(f64, f64)>, load: f64) -> Option<f64> {
+        line.filter(|_| self.second.is_multiple_of(15)).map(|(base, each)| base + each * load)
     }
 
     pub(super) fn run(&mut self, seconds: u64) {

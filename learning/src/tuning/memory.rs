@@ -8,8 +8,6 @@ pub(crate) struct MemoryTuning {
     /// Weight of a second in the load of a reading, a time constant of 20 s: readings come each 15
     /// s and are late. Chosen.
     pub(crate) smoothing: f64,
-    /// Readings that show a slope. Chosen.
-    pub(crate) slope_readings: f64,
     /// Readings from which on the line replaces what a kill showed. Chosen.
     pub(crate) precise_readings: f64,
     /// Standard deviations of a momentary load that is never exceeded. Chosen.
@@ -27,7 +25,8 @@ pub(crate) struct MemoryTuning {
     /// Factor on the target at a kill that the line did not expect, and on the requests that fit by
     /// the line after any kill: the loads of its readings are smoothed. Scenario `memory-limit`.
     pub(crate) after_rare_kill: f64,
-    /// A target is lowered for its memory from this factor over the fitting one on. Chosen.
+    /// A target is lowered to a limit of memory or CPU from this factor over the fitting one on.
+    /// Chosen.
     pub(crate) excess: f64,
     /// Time after a kill in which pods have a limit: until those for the load have started and been
     /// read. A kill by something else than requests throttles no longer. Chosen.
@@ -37,7 +36,6 @@ pub(crate) struct MemoryTuning {
 impl MemoryTuning {
     pub(super) const DEFAULT: Self = Self {
         smoothing: 0.05,
-        slope_readings: 20.0,
         precise_readings: 100.0,
         peak: 4.0,
         least_spread: 0.775,

@@ -175,7 +175,7 @@ impl StatsScraper {
             let stat = stat.get_or_insert_with(|| Stat { app: Some(idle), ..Stat::default() });
             stat.app = stat.app.filter(|app| app.objective_micros == objective_micros);
             let second = PodSecond::new(stat, due.saturating_sub(pod.ready_since?));
-            Some(PodSecond { memory: self.resources.take_memory(pod), ..second })
+            Some(self.resources.add_to(second, pod))
         };
         pods.iter().filter_map(second).collect()
     }

@@ -71,6 +71,7 @@ fn bounds(basis: &TargetBasis) -> String {
     let bound = basis.binding.map(|bound| match bound {
         TargetBound::Room => "that room",
         TargetBound::Memory => "the memory",
+        TargetBound::Cpu => "the CPU limit",
         TargetBound::TooMuch => "a larger target that was too much",
         TargetBound::ContainerConcurrency => "the container concurrency",
         TargetBound::Factor => "learn-target-factor",
@@ -84,7 +85,7 @@ fn usage(resources: ResourceStatus) -> String {
     match resources {
         ResourceStatus::Unavailable => {
             "CPU and memory are not available, because metrics.k8s.io (metrics-server) \
-                                        is absent or fails: the memory rule is off"
+                                        is absent or fails: the rules for them are off"
                 .to_owned()
         }
         ResourceStatus::Available(ResourceUsage { memory, cpu }) => {
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn usage_states_which_rules_are_off() {
         let unavailable = usage(ResourceStatus::Unavailable);
-        assert!(unavailable.contains("(metrics-server) is absent or fails: the memory rule is off"));
+        assert!(unavailable.contains("(metrics-server) is absent or fails: the rules for them are off"));
         let available = |memory, cpu| usage(ResourceStatus::Available(ResourceUsage { memory, cpu }));
         assert_eq!(available(Some(0.0), Some(1.204)), "memory is at 0 % of its limit, CPU at 120 %");
         let off = "no memory reading of a pod with a memory limit: the memory rule is off";

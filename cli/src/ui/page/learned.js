@@ -7,6 +7,7 @@ import { duration, number } from "./format.js";
 const BOUNDS = [
   ["room", "Room of a full pod"],
   ["memory", "Memory allows"],
+  ["cpu", "CPU allows"],
   ["tooMuch", "Was too much"],
   ["containerConcurrency", "Container concurrency allows"],
   ["factor", "learn-target-factor allows"],
@@ -20,7 +21,7 @@ export function basisOf(basis) {
     ["A full pod ends", basis.fullPodRequestsPerSecond === null ? null : `${number(basis.fullPodRequestsPerSecond)}/s`],
     ...BOUNDS.map(([name, term]) => [
       term,
-      basis[name] === null ? null : `${number(basis[name])} at a time${basis.boundBy === name ? ", which binds" : ""}`,
+      (basis[name] ?? null) === null ? null : `${number(basis[name])} at a time${basis.boundBy === name ? ", which binds" : ""}`,
     ]),
   ];
   const known = entries.filter(([, value]) => value !== null);

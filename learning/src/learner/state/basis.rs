@@ -6,6 +6,7 @@
 use super::LearnerState;
 use crate::bounds::LearningSpec;
 use crate::curve::Sums;
+use crate::learner::readings::cpu_line::CpuRoom;
 use crate::tuning::TUNING;
 
 /// What a learned target rests on.
@@ -17,6 +18,8 @@ pub struct TargetBasis {
     pub throughput: Option<f64>,
     /// The largest target that fits into the memory limit.
     pub memory: MemoryRoom,
+    /// What the CPU limit allows.
+    pub cpu: Option<CpuRoom>,
     /// The smallest target that recently was too much, by missed objectives or an overload.
     pub too_much: Option<f64>,
     /// The largest target by the settings, and the setting.
@@ -44,6 +47,7 @@ pub enum TargetBound {
     /// The requests that a full pod works on at a time.
     Room,
     Memory,
+    Cpu,
     /// A larger target that was too much.
     TooMuch,
     ContainerConcurrency,
@@ -74,6 +78,7 @@ impl LearnerState {
             unloaded_time,
             throughput,
             memory: self.memory_room(),
+            cpu: unloaded_time.and_then(|time| self.cpu.sure_room(time)),
             too_much: self.bracket.fresh_bad(self.saved_at),
             setting: setting(spec),
             binding: None,
@@ -108,6 +113,7 @@ impl TargetBasis {
         let memory = if let MemoryRoom::Most(most) = self.memory { Some(most) } else { None };
         let bounds = [
             (TargetBound::Memory, memory),
+            (TargetBound::Cpu, self.cpu.map(|room| room.load)),
             (TargetBound::Room, self.room()),
             (TargetBound::TooMuch, self.too_much),
         ];

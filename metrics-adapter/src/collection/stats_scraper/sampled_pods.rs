@@ -72,7 +72,7 @@ impl SampledPods {
         let second = |pod: &Arc<Pod>| {
             let stat = stats.get(&pod.stats_address()?)?;
             let second = PodSecond::new(stat, now.saturating_sub(pod.ready_since?));
-            Some(PodSecond { memory: resources.take_memory(pod), ..second })
+            Some(resources.add_to(second, pod))
         };
         ready.iter().filter_map(second).collect()
     }

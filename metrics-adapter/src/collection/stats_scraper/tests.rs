@@ -7,9 +7,10 @@ use autoscaler::scaling::metric_target::MetricTarget;
 use autoscaler::settings::{AutoscalerConfig, LatencyObjective, LearnTarget, Settings, SidecarMode};
 use autoscaler::stats::PodStat;
 use kube::runtime::watcher::Event;
-use learning::WorkloadLearning;
+use learning::{CpuReading, WorkloadLearning};
 
 use super::*;
+use crate::learning::resources::resource_readings::ResourceUsage;
 
 const OBJECTIVE: Duration = Duration::from_millis(200);
 
@@ -243,18 +244,21 @@ async fn observes_each_pod_that_was_read_with_its_age_since_readiness() {
 }
 
 #[tokio::test]
-async fn observes_each_memory_reading_in_one_second() {
+async fn observes_each_reading_of_cpu_and_memory_in_one_second() {
     let (scraper, pods) = loaded(2, 2, f64::from).await;
-    scraper.resources.put_memory_sample(pods[1].ip.unwrap(), Duration::from_secs(990), 0.5);
-    let memory = async || {
+    let usage = ResourceUsage { memory: Some(0.5), cpu: Some(0.3) };
+    let (from, to) = (Duration::from_secs(975), Duration::from_secs(990));
+    let cpu = CpuReading { share: 0.3, from, to };
+    scraper.resources.put_pod_sample(pods[1].ip.unwrap(), Duration::from_secs(990), usage);
+    let shares = async || {
         let (now, window) = (Duration::from_secs(1000), Duration::from_secs(60));
         let round = scraper.scrape(counted(&pods), RoundResult::default(), now, window, None).await.unwrap();
         let mut seconds = round.seconds;
         seconds.sort_by(|a, b| a.concurrency.total_cmp(&b.concurrency));
-        seconds.iter().map(|second| second.memory).collect::<Vec<_>>()
+        seconds.iter().map(|second| (second.memory, second.cpu)).collect::<Vec<_>>()
     };
-    assert_eq!(memory().await, [None, Some(0.5)]);
-    assert_eq!(memory().await, [None, None]);
+    assert_eq!(shares().await, [(None, None), (Some(0.5), Some(cpu))]);
+    assert_eq!(shares().await, [(None, None), (None, None)]);
 }
 
 /// A Kubernetes pod that became ready at 1970-01-01T00:15:00Z.

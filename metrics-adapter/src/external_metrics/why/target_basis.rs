@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use autoscaler::scaling::readable::CompactNumber;
-use learning::{CurvePoint, MemoryRoom, TargetBasis, TargetBound};
+use learning::{CpuRoom, CurvePoint, MemoryRoom, TargetBasis, TargetBound};
 use serde_json::{Value, json};
 
 /// Characters of the longest bar.
@@ -22,6 +22,7 @@ pub(super) fn json(basis: &TargetBasis) -> Value {
             MemoryRoom::Most(most) => Some(most),
             MemoryRoom::Unknown | MemoryRoom::Unbounded => None,
         },
+        "cpu": basis.cpu.map(|cpu| cpu.load),
         "tooMuch": basis.too_much,
         "containerConcurrency": most(TargetBound::ContainerConcurrency),
         "factor": most(TargetBound::Factor),
@@ -67,6 +68,11 @@ fn sentences(basis: &TargetBasis) -> Vec<(TargetBound, String)> {
         }
         MemoryRoom::Unknown => {}
     }
+    if let Some(CpuRoom { throughput, load }) = basis.cpu {
+        let (throughput, load) = (CompactNumber(throughput), CompactNumber(load));
+        let sentence = format!("CPU: the limit is enough for {throughput} a second, {load} at a time");
+        sentences.push((TargetBound::Cpu, sentence));
+    }
     if let Some(bad) = basis.too_much {
         let sentence =
             format!("too much: a target of {} missed the objective or overloaded pods", CompactNumber(bad));
@@ -96,6 +102,11 @@ fn missing(basis: &TargetBasis) -> Vec<String> {
     if basis.memory == MemoryRoom::Unknown {
         missing.push("what memory allows: no reading of a pod's memory".to_owned());
     }
+    if basis.cpu.is_none() {
+        missing.push(
+            "what CPU allows: no reading of a pod with a CPU limit, or no time without load".to_owned(),
+        );
+    }
     missing
 }
 
@@ -123,6 +134,7 @@ fn name(bound: TargetBound) -> &'static str {
     match bound {
         TargetBound::Room => "room",
         TargetBound::Memory => "memory",
+        TargetBound::Cpu => "cpu",
         TargetBound::TooMuch => "tooMuch",
         TargetBound::ContainerConcurrency => "containerConcurrency",
         TargetBound::Factor => "factor",
@@ -138,6 +150,7 @@ mod tests {
             unloaded_time: Some(0.1),
             throughput: Some(80.0),
             memory: MemoryRoom::Most(12.4),
+            cpu: Some(CpuRoom { throughput: 85.0, load: 13.1 }),
             too_much: Some(10.0),
             setting: Some((TargetBound::ContainerConcurrency, 70.0)),
             binding: Some(TargetBound::Room),
@@ -153,6 +166,7 @@ mod tests {
             unloaded_time: None,
             throughput: None,
             memory: MemoryRoom::Unknown,
+            cpu: None,
             too_much: None,
             setting: None,
             binding: None,
@@ -166,6 +180,7 @@ mod tests {
         for line in [
             "  room: a request without load takes 100 ms, a full pod ends 80 a second, so it works on 8 at a time  <- binds\n",
             "  memory: 12.4 fit into the limit\n",
+            "  CPU: the limit is enough for 85 a second, 13.1 at a time\n",
             "  too much: a target of 10 missed the objective or overloaded pods\n",
             "  settings: container-concurrency allows 70\n",
             "        1.00      100.0       10.0 ################\n",
@@ -179,10 +194,11 @@ mod tests {
     #[test]
     fn what_is_not_known_has_its_reason_and_is_never_zero() {
         let report = text(&unknown());
-        assert_eq!(report.matches("not known: ").count(), 2, "{report}");
+        assert_eq!(report.matches("not known: ").count(), 3, "{report}");
         assert!(report.contains("no reading of a pod's memory") && !report.contains('0'), "{report}");
         let json = json(&unknown());
-        for field in ["unloadedMilliseconds", "fullPodRequestsPerSecond", "room", "memory", "boundBy"] {
+        for field in ["unloadedMilliseconds", "fullPodRequestsPerSecond", "room", "memory", "cpu", "boundBy"]
+        {
             assert_eq!(json[field], Value::Null, "{field}");
         }
         let unloaded = TargetBasis { unloaded_time: Some(0.1), ..unknown() };

@@ -186,7 +186,7 @@ fn evidence_states_whether_memory_is_available() {
     let mut replica = Replica::new(None);
     replica.pods.put_sample("a", "web:1", None);
     let evidence = replica.learn(&workload(), 0).unwrap().evidence;
-    assert!(evidence.ends_with("is absent or fails: the memory rule is off"), "{evidence}");
+    assert!(evidence.ends_with("is absent or fails: the rules for them are off"), "{evidence}");
     let usage = ResourceUsage { memory: Some(0.61), cpu: Some(0.35) };
     replica.resources.put_sample(&workload().key, usage);
     let evidence = replica.learn(&workload(), 2).unwrap().evidence;

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use autoscaler::contract::quantity::{ParseQuantityError, parse_milli};
+use autoscaler::settings::parse_duration;
 use component_base::kubernetes::unix_time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
@@ -24,6 +25,8 @@ pub(super) struct PodMetrics {
     pub(super) metadata: ObjectName,
     /// End of the interval over which CPU was measured, and the time of the memory reading.
     timestamp: Time,
+    /// That interval.
+    window: Option<String>,
     containers: Vec<ContainerMetrics>,
 }
 
@@ -57,6 +60,8 @@ pub(super) struct PodReading {
     /// In Unix time, by the clock of the node.
     pub(super) at: Duration,
     pub(super) age: Duration,
+    /// The time before `at` over which CPU was measured.
+    pub(super) window: Option<Duration>,
     /// Share of the memory limit.
     pub(super) memory: Option<f64>,
     /// Share of the CPU limit.
@@ -73,6 +78,7 @@ impl PodMetrics {
         (age <= MAX_AGE).then(|| PodReading {
             at,
             age,
+            window: self.window.as_deref().and_then(|window| parse_duration(window).ok()),
             // A process without any memory does not exist.
             memory: self.share(
                 containers,
@@ -200,6 +206,17 @@ mod tests {
     }
 
     #[test]
+    fn window_of_the_cpu_may_be_absent() {
+        let mut used = decode(json!([usage("app", "1", "64Mi")]));
+        let window = |used: &PodMetrics| used.reading(&[app()], AT).unwrap().window;
+        assert_eq!(window(&used), Some(Duration::from_millis(15_213)));
+        for absent in [Some("soon".to_owned()), None] {
+            used.window = absent;
+            assert_eq!(window(&used), None);
+        }
+    }
+
+    #[test]
     fn metrics_that_are_not_of_their_schema_are_rejected() {
         let valid = || metrics(json!([usage("app", "1", "64Mi")]));
         for (path, value) in [
@@ -207,6 +224,7 @@ mod tests {
             ("/metadata/name", json!(5)),
             ("/timestamp", json!("yesterday")),
             ("/timestamp", json!(null)),
+            ("/window", json!(15)),
             ("/containers", json!({})),
             ("/containers/0/usage", json!(null)),
             ("/containers/0/usage/memory", json!("much")),

@@ -1,8 +1,8 @@
 //! ResourceReader: reads CPU and memory of all pods with a sidecar from `metrics.k8s.io`.
 //!
 //! A task of its own with one request at a time, on the leader, while a workload learns. Nothing
-//! waits for it: a metrics API that hangs, fails or sends too much costs the memory rule and
-//! nothing else. After a failure the next read comes later, up to two minutes.
+//! waits for it: a metrics API that hangs, fails or sends too much costs the rules for
+//! CPU and memory and nothing else. After a failure the next read comes later, up to two minutes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -131,8 +131,8 @@ impl ResourceReader {
                 if failures == 0 {
                     tracing::warn!(
                         %error,
-                        "CPU and memory of pods could not be read from metrics.k8s.io, retrying; the memory rule \
-                         of learned targets is off without them"
+                        "CPU and memory of pods could not be read from metrics.k8s.io, retrying; the rules \
+                         of learned targets for them are off"
                     );
                 }
                 failures.saturating_add(1)

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use autoscaler::Key;
+use learning::{CpuReading, PodSecond};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -58,8 +59,15 @@ pub enum ResourceStatus {
 // === impl ResourceReadings ===
 
 impl ResourceReadings {
-    /// The share of its memory limit that a pod uses, once for each reading.
-    pub fn take_memory(&self, pod: &Pod) -> Option<f64> {
+    /// Adds the reading of a pod to its last second, once.
+    pub fn add_to(&self, second: PodSecond, pod: &Pod) -> PodSecond {
+        let Some(PodReading { at, window, memory, cpu, .. }) = self.take(pod) else { return second };
+        let cpu = cpu.zip(window);
+        let cpu = cpu.map(|(share, window)| CpuReading { share, from: at.saturating_sub(window), to: at });
+        PodSecond { memory, cpu, ..second }
+    }
+
+    fn take(&self, pod: &Pod) -> Option<PodReading> {
         let mut newest = self.newest.lock();
         let stored = newest.pods.get_mut(pod.ip.as_ref()?)?;
         let is_of_pod = pod.started.is_some_and(|started| started < stored.reading.at);
@@ -67,7 +75,7 @@ impl ResourceReadings {
             return None;
         }
         stored.taken = true;
-        stored.reading.memory
+        Some(stored.reading)
     }
 
     /// The resources of a workload's pods.
@@ -130,9 +138,11 @@ impl StoredReading {
 
 #[cfg(test)]
 impl ResourceReadings {
-    /// Stores a list with this share of a pod's memory limit, read now.
-    pub(crate) fn put_memory_sample(&self, ip: IpAddr, at: std::time::Duration, memory: f64) {
-        let reading = PodReading { at, age: std::time::Duration::ZERO, memory: Some(memory), cpu: None };
+    /// Stores a list with these shares of a pod's limits, read now.
+    pub(crate) fn put_pod_sample(&self, ip: IpAddr, at: std::time::Duration, usage: ResourceUsage) {
+        let ResourceUsage { memory, cpu } = usage;
+        let window = Some(std::time::Duration::from_secs(15));
+        let reading = PodReading { at, age: std::time::Duration::ZERO, window, memory, cpu };
         let pods = HashMap::from([(ip, StoredReading::new(reading))]);
         self.replace(ResourceList { pods, ..ResourceList::default() });
     }
@@ -169,7 +179,7 @@ mod tests {
 
     fn reading(at: u64, age: u64, memory: f64) -> PodReading {
         let (at, age) = (Duration::from_secs(at), Duration::from_secs(age));
-        PodReading { at, age, memory: Some(memory), cpu: None }
+        PodReading { at, age, window: None, memory: Some(memory), cpu: None }
     }
 
     fn list(reading: PodReading) -> ResourceList {
@@ -180,27 +190,27 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn reading_is_taken_once_also_from_the_next_list() {
         let readings = ResourceReadings::default();
-        assert_eq!(readings.take_memory(&pod(10)), None);
+        assert_eq!(readings.take(&pod(10)), None);
         readings.replace(list(reading(100, 5, 0.5)));
-        assert_eq!(readings.take_memory(&pod(10)), Some(0.5));
-        assert_eq!(readings.take_memory(&pod(10)), None);
+        assert_eq!(readings.take(&pod(10)).and_then(|it| it.memory), Some(0.5));
+        assert_eq!(readings.take(&pod(10)), None);
         readings.replace(list(reading(100, 20, 0.5)));
-        assert_eq!(readings.take_memory(&pod(10)), None, "the same reading");
+        assert_eq!(readings.take(&pod(10)), None, "the same reading");
         readings.replace(list(reading(130, 5, 0.6)));
-        assert_eq!(readings.take_memory(&pod(10)), Some(0.6));
+        assert_eq!(readings.take(&pod(10)).and_then(|it| it.memory), Some(0.6));
         readings.replace(list(reading(145, 5, 0.7)));
         readings.clear();
-        assert_eq!(readings.take_memory(&pod(10)), None);
+        assert_eq!(readings.take(&pod(10)), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn reading_of_an_earlier_pod_with_the_address_is_not_taken() {
         let readings = ResourceReadings::default();
         readings.replace(list(reading(100, 5, 0.5)));
-        assert_eq!(readings.take_memory(&pod(100)), None);
-        assert_eq!(readings.take_memory(&pod_at(Some(IP), None)), None);
-        assert_eq!(readings.take_memory(&pod_at(None, Some(10))), None);
-        assert_eq!(readings.take_memory(&pod(99)), Some(0.5));
+        assert_eq!(readings.take(&pod(100)), None);
+        assert_eq!(readings.take(&pod_at(Some(IP), None)), None);
+        assert_eq!(readings.take(&pod_at(None, Some(10))), None);
+        assert_eq!(readings.take(&pod(99)).and_then(|it| it.memory), Some(0.5));
     }
 
     #[tokio::test(start_paused = true)]
@@ -210,7 +220,7 @@ mod tests {
         readings.replace(list(reading(100, 100, 0.5)));
         assert_eq!(readings.status(&key), ResourceStatus::Available(ResourceUsage::default()));
         tokio::time::advance(Duration::from_secs(21)).await;
-        assert_eq!(readings.take_memory(&pod(10)), None);
+        assert_eq!(readings.take(&pod(10)), None);
         let usage = ResourceUsage { memory: Some(0.5), cpu: None };
         readings.put_sample(&key, usage);
         tokio::time::advance(MAX_AGE).await;

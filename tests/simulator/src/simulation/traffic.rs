@@ -12,9 +12,9 @@ use crate::workload::service::Backend;
 const SECOND: Time = Time::from_secs(1);
 /// Latency of a stat from an activator to the adapter and the zero-scaler.
 const PUSH_DELAY: Time = Time::from_millis(2);
-/// Seconds between two readings of the pods' memory, as by metrics-server, and their delay.
-const MEMORY_PERIOD: u64 = 15;
-const MEMORY_DELAY: u64 = 10;
+/// Seconds between two readings of the pods' CPU and memory, as by metrics-server, and their delay.
+const READING_PERIOD: u64 = 15;
+const READING_DELAY: u64 = 10;
 /// Latency of a message between activators.
 const PEER_DELAY: Time = Time::from_millis(1);
 
@@ -28,9 +28,9 @@ impl Simulation {
         let app = self.app;
         for (_, pod) in self.replicas.pods_mut() {
             pod.end_period(now);
-            match now.as_secs() % MEMORY_PERIOD {
-                0 => pod.read_memory(app.memory_share(pod.running())),
-                MEMORY_DELAY => pod.report_memory(),
+            match now.as_secs() % READING_PERIOD {
+                0 => pod.read_resources(app, Time::from_secs(READING_PERIOD), now),
+                READING_DELAY => pod.report_resources(),
                 _ => {}
             }
         }

@@ -71,6 +71,11 @@ impl AppModel {
         self.memory(requests).map(|used| used as f64 / limit as f64)
     }
 
+    /// CPU limit in cores; `None` for models without CPU.
+    pub fn cpu_limit(self) -> Option<f64> {
+        if let Self::Cpu { cores, .. } = self { Some(cores) } else { None }
+    }
+
     /// Whether this many requests exceed the memory limit.
     pub fn exceeds_memory(self, requests: usize) -> bool {
         let Self::Memory { limit, .. } = self else { return false };

@@ -5,10 +5,10 @@
 
 use autoscaler::routing::breaker::ConcurrencyLimit;
 use autoscaler::stats::{RequestStats, Stat};
-use learning::{AppSecond, PodSecond};
+use learning::{AppSecond, CpuReading, PodSecond};
 
-use crate::clock::{Time, instant, whole_second};
-use crate::workload::app::App;
+use crate::clock::{Time, instant, unix, whole_second};
+use crate::workload::app::{App, AppModel};
 use crate::workload::hold_queue::HoldQueue;
 use crate::workload::request::Request;
 
@@ -32,8 +32,9 @@ pub struct Pod {
     app: App,
     /// Ends of requests in the present second.
     ended: AppSecond,
-    /// The last reading of the memory that was not reported yet.
+    /// The last readings that were not reported yet, as shares of the limits.
     memory: Option<f64>,
+    cpu: Option<CpuReading>,
     last_second: Option<PodSecond>,
 }
 
@@ -79,6 +80,7 @@ impl Pod {
             app: App::default(),
             ended: AppSecond::default(),
             memory: None,
+            cpu: None,
             last_second: None,
         }
     }
@@ -162,15 +164,21 @@ impl Pod {
         self.ended.misses += f64::from(u8::from(missed));
     }
 
-    /// Reads the memory: the share of the limit in use now.
-    pub fn read_memory(&mut self, share: Option<f64>) {
-        self.memory = share;
+    /// Reads the share of the memory limit in use now, and that of the CPU limit which was used in
+    /// this period.
+    pub fn read_resources(&mut self, app: AppModel, period: Time, now: Time) {
+        self.memory = app.memory_share(self.running);
+        self.cpu = app.cpu_limit().map(|cores| CpuReading {
+            share: self.app.processor.take_usage(cores, now) / (cores * period.as_secs_f64()),
+            from: unix(now.saturating_sub(period)),
+            to: unix(now),
+        });
     }
 
-    /// Reports the last reading with the last second.
-    pub fn report_memory(&mut self) {
+    /// Reports the last readings with the last second.
+    pub fn report_resources(&mut self) {
         if let Some(second) = &mut self.last_second {
-            second.memory = self.memory.take();
+            (second.memory, second.cpu) = (self.memory.take(), self.cpu.take());
         }
     }
 
@@ -207,6 +215,7 @@ impl Pod {
             arrivals: per_second(report.request_count),
             app: Some(std::mem::take(&mut self.ended)),
             memory: None,
+            cpu: None,
         });
         self.last_stat = Some(Stat {
             average_concurrent_requests: report.average_concurrency,

@@ -24,6 +24,9 @@ const TEN_MINUTES: Duration = seconds(600);
 /// The release of the runs of three hours, and ten minutes after it.
 const RELEASED: u64 = 3600;
 const AFTER_RELEASE: Duration = seconds(RELEASED + 600);
+/// The load of the run that begins with a tenth of it, and ten minutes after it.
+const LOADED: u64 = 1800;
+const AFTER_LOW_LOAD: Duration = seconds(LOADED + 600);
 /// Accepted pod-seconds of a request as a ratio to the static optimum's.
 const COST: f64 = 1.15;
 const EIGHT_SERVERS: &str = include_str!("../../scenarios/eight-servers.yaml");
@@ -42,6 +45,7 @@ const WARM_UP: &str = include_str!("../../scenarios/variants/warm-up.yaml");
 const BURSTS: &str = include_str!("../../scenarios/variants/bursts.yaml");
 const CLOSED_LOOP: &str = include_str!("../../scenarios/variants/closed-loop.yaml");
 const SLOW_POD: &str = include_str!("../../scenarios/variants/slow-pod.yaml");
+const LOW_LOAD: &str = include_str!("../../scenarios/variants/low-load.yaml");
 const ONE_POD: &str = include_str!("../../scenarios/variants/one-pod.yaml");
 const MORE_MEMORY: &str = include_str!("../../scenarios/variants/release-memory.yaml");
 
@@ -144,6 +148,15 @@ fn takes_raise_back(outcome: &Outcome, from: u64) -> bool {
     changes().zip(changes().skip(1)).any(|((before, raised), (_, after))| raised > before && after < raised)
 }
 
+/// Why the CPU time of a request did not lower the target before the load came, or the run did not
+/// converge, if so.
+fn low_load_fault(seed: u64) -> Option<String> {
+    let learned = Factor(4.0).of(&file(LOW_LOAD, seed)).run().unwrap();
+    let before = target_at(&learned, LOADED);
+    let late = (before > 20.0).then(|| format!("seed {seed}: {before:.2} before the load\n{learned:?}"));
+    late.or_else(|| convergence_fault(LOW_LOAD, Factor(4.0), seed, AFTER_LOW_LOAD))
+}
+
 /// Kills from ten minutes after the release on: before, the target is one of the former memory.
 fn more_memory_fault(factor: f64, seed: u64) -> Option<String> {
     let kills = |text: &str| Factor(factor).of(&file(text, seed)).run_after(AFTER_RELEASE).unwrap().oom_kills;
@@ -179,7 +192,7 @@ fn change_times(outcome: &Outcome) -> Vec<u64> {
 /// One row of the acceptance table: `None` is a pass.
 type Row = (&'static str, fn(u64) -> Option<String>);
 
-const ROWS: [Row; 36] = [
+const ROWS: [Row; 37] = [
     ("eight servers, tight objective, x1/4", |seed| {
         convergence_fault(EIGHT_SERVERS, Factor(0.25), seed, TEN_MINUTES)
     }),
@@ -192,6 +205,7 @@ const ROWS: [Row; 36] = [
     ("eight servers, cv 4, x4", |seed| convergence_fault(CV_4, Factor(4.0), seed, TEN_MINUTES)),
     ("one core, x1/4", |seed| convergence_fault(ONE_CORE, Factor(0.25), seed, TEN_MINUTES)),
     ("one core, x4", |seed| convergence_fault(ONE_CORE, Factor(4.0), seed, TEN_MINUTES)),
+    ("one core, a tenth of the load at first, x4", low_load_fault),
     ("memory limit, x1/4", |seed| memory_fault(Factor(0.25), seed, TEN_MINUTES)),
     ("memory limit, x4", |seed| memory_fault(Factor(4.0), seed, FIVE_MINUTES)),
     ("no target, eight servers, tight objective", |seed| {
@@ -271,6 +285,11 @@ fn one_pod_stays_one_without_a_target() {
 #[test]
 fn low_target_reaches_the_optimum_of_a_core() {
     assert_eq!(convergence_fault(ONE_CORE, Factor(0.25), 1, TEN_MINUTES), None);
+}
+
+#[test]
+fn cpu_of_pods_with_little_load_lowers_a_target_before_the_load_comes() {
+    assert_eq!(low_load_fault(1), None);
 }
 
 #[test]

@@ -227,7 +227,7 @@ fn put_hour(api: &FakeApi) {
         .collect();
     let point = |load: f64, milliseconds: f64| json!({"load": load, "milliseconds": milliseconds, "requestsPerSecond": load / milliseconds * 1000.0});
     let basis = json!({
-        "unloadedMilliseconds": 62.5, "fullPodRequestsPerSecond": 688.0, "room": 43.0, "memory": null,
+        "unloadedMilliseconds": 62.5, "fullPodRequestsPerSecond": 688.0, "room": 43.0, "memory": null, "cpu": 61.4,
         "tooMuch": 52.5, "containerConcurrency": null, "factor": null, "boundBy": "room",
         "missing": ["what memory allows: no reading of a pod's memory"],
         "curve": [point(9.6, 62.0), point(19.2, 63.1), point(38.5, 66.4), point(54.1, 79.3)],

@@ -1,7 +1,7 @@
 //! Memory line: the memory of a pod at each load, and the load that fits into its limit.
 //!
-//! Readings come each 15 s and are up to a minute old. So the load of a reading is the mean of all
-//! pods over some seconds, and only its slow changes show what a request costs.
+//! The load of a reading is the mean of all pods over some seconds before it arrives, and only its
+//! slow changes show what a request costs.
 //!
 //! A container is killed for its momentary memory. In a pod with a mean load of T requests there
 //! are up to T + 4·√T at a time, as many as independent arrivals bring. Arrivals that are balanced
@@ -9,104 +9,72 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::curve::{LEAST_LOAD, is_usable};
+use super::ReadingLine;
+use crate::curve::LEAST_LOAD;
 use crate::tuning::TUNING;
 
-/// Sums of readings, and the load at present.
+/// Memory of a pod at each number of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct MemoryLine {
+pub(in crate::learner) struct MemoryLine {
+    #[serde(flatten)]
+    line: ReadingLine,
     /// Smoothed mean load of the pods; `None` before the first second.
     #[serde(skip)]
     load: Option<f64>,
-    readings: f64,
-    loads: f64,
-    shares: f64,
-    load_squares: f64,
-    share_squares: f64,
-    products: f64,
-    /// The smallest reading.
-    least: Option<f64>,
     /// Whether a pod was killed, so that its peak was one of independent arrivals.
     killed: bool,
-}
-
-/// A straight line through the mean of all readings, by least squares.
-#[derive(Clone, Copy, Debug)]
-struct Fit {
-    load: f64,
-    share: f64,
-    slope: f64,
-    /// Standard deviation of the slope, and of a reading.
-    deviation: f64,
-    spread: f64,
 }
 
 // === impl MemoryLine ===
 
 impl MemoryLine {
     /// Whether the restored sums are usable.
-    pub(super) fn is_valid(&self) -> bool {
-        let sums =
-            [self.readings, self.loads, self.shares, self.load_squares, self.share_squares, self.products];
-        sums.into_iter().chain(self.least).all(is_usable)
+    pub(in crate::learner) fn is_valid(&self) -> bool {
+        self.line.is_valid()
     }
 
     /// Adds a second with this mean load of all pods.
-    pub(super) fn add_load(&mut self, load: f64) {
+    pub(in crate::learner) fn add_load(&mut self, load: f64) {
         self.load = Some(self.load.map_or(load, |old| old + TUNING.memory.smoothing * (load - old)));
     }
 
     /// Adds a reading of one pod, as a share of its limit.
-    pub(super) fn add_reading(&mut self, share: f64) {
-        let Some(load) = self.load else { return };
-        self.readings += 1.0;
-        self.loads += load;
-        self.shares += share;
-        self.load_squares += load * load;
-        self.share_squares += share * share;
-        self.products += load * share;
-        self.least = Some(self.least.map_or(share, |least| least.min(share)));
+    pub(in crate::learner) fn add_reading(&mut self, share: f64) {
+        if let Some(load) = self.load {
+            self.line.add(load, share);
+        }
     }
 
     /// Records a kill: from then on the spread of the readings does not count.
-    pub(super) fn record_kill(&mut self) {
+    pub(in crate::learner) fn record_kill(&mut self) {
         self.killed = true;
     }
 
     /// Multiplies the weight of the past.
-    pub(super) fn decay(&mut self, factor: f64) {
-        self.readings *= factor;
-        self.loads *= factor;
-        self.shares *= factor;
-        self.load_squares *= factor;
-        self.share_squares *= factor;
-        self.products *= factor;
+    pub(in crate::learner) fn decay(&mut self, factor: f64) {
+        self.line.decay(factor);
     }
 
     /// The smoothed mean load of the pods.
-    pub(super) fn load(&self) -> Option<f64> {
+    pub(in crate::learner) fn load(&self) -> Option<f64> {
         self.load
     }
 
     /// Whether the line shows more than a kill does.
-    pub(super) fn is_precise(&self) -> bool {
-        self.readings >= TUNING.memory.precise_readings
+    pub(in crate::learner) fn is_precise(&self) -> bool {
+        self.line.readings >= TUNING.memory.precise_readings
     }
 
     /// Whether there are readings, but too few of them for a line.
-    pub(super) fn is_open(&self) -> bool {
-        self.readings > 0.0 && !self.is_precise()
+    pub(in crate::learner) fn is_open(&self) -> bool {
+        self.line.readings > 0.0 && !self.is_precise()
     }
 
     /// The largest target that surely fits, for a raise. `None` without any reading.
-    pub(super) fn sure_target(&self) -> Option<f64> {
-        let (load, share) = self.mean()?;
-        let most = self.most_of_request(load, share)?;
-        let slope = self.fit().map_or(most, |fit| {
-            let error = TUNING.evidence.sure * fit.deviation;
-            most.max(fit.slope - error).min(fit.slope + error)
-        });
+    pub(in crate::learner) fn sure_target(&self) -> Option<f64> {
+        let (load, share) = self.line.mean()?;
+        let slope = self.line.sure_slope(self.most_of_request(load, share)?);
         Some(fitting(load, share, slope, self.peak(slope)))
     }
 
@@ -114,52 +82,36 @@ impl MemoryLine {
     /// smallest reading. Pods that are never idle have no reading without requests, but then the
     /// readings spread at least as the requests do.
     fn most_of_request(&self, load: f64, share: f64) -> Option<f64> {
+        let ReadingLine { readings, share_squares, least, .. } = self.line;
         let load = load.max(LEAST_LOAD);
-        let spread = (self.share_squares / self.readings - share * share).max(0.0).sqrt();
-        let above_least = (share - self.least?) / load;
+        let spread = (share_squares / readings - share * share).max(0.0).sqrt();
+        let above_least = (share - least?) / load;
         Some(above_least.max(spread / (TUNING.memory.least_spread * load.sqrt())).max(0.0))
     }
 
     /// Requests at a time that surely fit, if each costs the most that it may: soon after a kill
     /// the line has readings of few loads. `None` without a reading, or where all are the same.
-    pub(super) fn most_requests(&self) -> Option<f64> {
-        let (load, share) = self.mean()?;
+    pub(in crate::learner) fn most_requests(&self) -> Option<f64> {
+        let (load, share) = self.line.mean()?;
         let each = self.most_of_request(load, share)?;
         (each > 0.0).then(|| load + (1.0 - share).max(0.0) / each)
     }
 
-    /// The largest target that may fit, for a lower one. `None` without a sure slope: memory that
-    /// does not depend on the load needs no further pods.
-    pub(super) fn possible_target(&self) -> Option<f64> {
-        let fit = self.fit()?;
-        let slope = fit.slope - TUNING.evidence.sure * fit.deviation;
-        (slope > 0.0).then(|| fitting(fit.load, fit.share, slope, self.peak(fit.slope)))
+    /// The largest target that may fit, for a lower one. `None` without a sure slope.
+    pub(in crate::learner) fn possible_target(&self) -> Option<f64> {
+        let (load, share) = self.line.mean()?;
+        let slope = self.line.possible_slope()?;
+        Some(fitting(load, share, slope, self.peak(self.line.fit()?.slope)))
     }
 
     /// Standard deviations of independent arrivals in the peak, where a request costs `slope`.
     fn peak(&self, slope: f64) -> f64 {
-        let fit = self.fit().filter(|_| self.is_precise() && !self.killed);
-        let spread = fit.map_or(1.0, |fit| fit.spread / (slope * fit.load.max(LEAST_LOAD).sqrt()));
+        let fit = self.line.fit().filter(|_| self.is_precise() && !self.killed);
+        let spread = fit
+            .zip(self.line.mean())
+            .map_or(1.0, |(fit, (load, _))| fit.spread / (slope * load.max(LEAST_LOAD).sqrt()));
         TUNING.memory.peak
             * if spread.is_finite() { spread.clamp(TUNING.memory.least_spread, 1.0) } else { 1.0 }
-    }
-
-    fn mean(&self) -> Option<(f64, f64)> {
-        (self.readings >= 1.0).then(|| (self.loads / self.readings, self.shares / self.readings))
-    }
-
-    fn fit(&self) -> Option<Fit> {
-        let (load, share) = self.mean()?;
-        let loads = self.load_squares - self.readings * load * load;
-        if self.readings < TUNING.memory.slope_readings || loads <= 1e-6 * self.load_squares {
-            return None;
-        }
-        let products = self.products - self.readings * load * share;
-        let slope = products / loads;
-        let rest = (self.share_squares - self.readings * share * share - slope * products).max(0.0);
-        let spread = (rest / (self.readings - 2.0)).sqrt();
-        let deviation = spread / loads.sqrt();
-        (slope.is_finite() && deviation.is_finite()).then_some(Fit { load, share, slope, deviation, spread })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Memory rules: what follows from the memory line and from out-of-memory kills.
+//! Resource rules: what follows from the readings of CPU and memory, and from out-of-memory kills.
 
 use std::time::Duration;
 
@@ -6,8 +6,10 @@ use autoscaler::learning_report::Phase;
 
 use super::Learner;
 use super::change::ChangeKind;
+use super::readings::cpu_line::CpuRoom;
 use super::temporary_limit::TemporaryLimit;
-use crate::observation::PodSecond;
+use crate::curve::Sums;
+use crate::observation::{CpuReading, PodSecond};
 use crate::tuning::TUNING;
 
 // === impl Learner ===
@@ -67,11 +69,36 @@ impl Learner {
         plausible().filter_map(|pod| pod.memory).for_each(|share| self.memory.add_reading(share));
     }
 
-    /// Whether a pod at this target stays within its memory limit, as far as readings and kills
-    /// show.
-    pub(super) fn fits_memory(&self, target: f64) -> bool {
-        let limits = [self.memory.sure_target(), self.memory_cap];
+    /// Adds the readings of a second. Those of a pod's first minute are not of its requests alone:
+    /// processes start, and a JIT compiles.
+    pub(super) fn add_cpu(&mut self, pods: &[PodSecond], at: Duration) {
+        let warm = || pods.iter().filter(|pod| pod.is_plausible() && pod.age >= TUNING.evidence.cold_pod);
+        let mut all = Sums::default();
+        warm().for_each(|pod| all.add(&super::sums(pod)));
+        if all.seconds > 0.0 {
+            self.throughputs.add(at, all.throughput());
+        }
+        for CpuReading { share, from, to } in warm().filter_map(|pod| pod.cpu) {
+            if let Some(throughput) = self.throughputs.mean(from, to) {
+                self.cpu.add(throughput, share);
+            }
+        }
+    }
+
+    /// Whether a pod at this target stays within its limits of memory and CPU, as far as readings
+    /// and kills show.
+    pub(super) fn fits_resources(&self, target: f64) -> bool {
+        let cpu = self.unloaded().and_then(|unloaded| self.cpu.sure_room(unloaded.mean_time()));
+        let limits = [self.memory.sure_target(), self.memory_cap, cpu.map(|room| room.load)];
         limits.into_iter().flatten().all(|limit| target <= limit)
+    }
+
+    /// The largest target that may fit into the limits. `None` unless the readings are sure that
+    /// there is one.
+    pub(super) fn possible_target(&self) -> Option<f64> {
+        let cpu = self.unloaded().and_then(|unloaded| self.cpu.possible_room(unloaded.mean_time()));
+        let cpu = cpu.map(|CpuRoom { load, .. }| load);
+        self.memory.possible_target().into_iter().chain(cpu).reduce(f64::min)
     }
 
     /// The largest target of a raise that the readings allow, without a number of the user.
@@ -82,9 +109,9 @@ impl Learner {
         fitting.unwrap_or(f64::INFINITY)
     }
 
-    /// Lowers the target before a kill if the readings are sure that its memory exceeds the limit,
-    /// and replaces the guess after a kill once there are enough readings.
-    pub(super) fn fit_memory(&mut self, at: Duration) {
+    /// Lowers the target before a kill or an overload if the readings are sure that it exceeds a
+    /// limit, and replaces the guess after a kill once there are enough readings.
+    pub(super) fn fit_resources(&mut self, at: Duration) {
         if self.phase == Phase::Reverted {
             return;
         }
@@ -95,7 +122,7 @@ impl Learner {
             let requests = self.memory_cap.map(|cap| self.requests_that_fit(cap));
             self.limit = self.limit.zip(requests).map(|(limit, requests)| limit.with_requests(requests));
         }
-        if let Some(fitting) = self.memory.possible_target()
+        if let Some(fitting) = self.possible_target()
             && self.in_force
             && self.target > TUNING.memory.excess * fitting
         {
