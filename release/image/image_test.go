@@ -147,3 +147,16 @@ func TestRejectsBinariesThatCannotRun(t *testing.T) {
 		}
 	}
 }
+
+// Programs that unpack layers, such as GNU tar, refuse an archive without its end.
+func TestLayerIsCompleteArchive(t *testing.T) {
+	const block = 512
+	layer, err := archive("activator", []byte("binary"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Two headers, the file, and two empty blocks.
+	if want := 5 * block; len(layer) != want || !bytes.Equal(layer[3*block:], make([]byte, 2*block)) {
+		t.Errorf("the layer has %d bytes, not %d that end with two empty blocks", len(layer), want)
+	}
+}

@@ -26,7 +26,11 @@ func archive(name string, binary []byte) ([]byte, error) {
 	if _, err := files.Write(binary); err != nil {
 		return nil, err
 	}
-	return layer.Bytes(), files.Close()
+	// Before the bytes are read: it writes the padding of the file and the end of the archive.
+	if err := files.Close(); err != nil {
+		return nil, err
+	}
+	return layer.Bytes(), nil
 }
 
 // compress gives the same bytes for the same content and version of Go.
