@@ -11,6 +11,9 @@ import (
 // Patience is longer than a wake takes on a busy machine.
 const Patience = time.Minute
 
+// clock is the form of times.
+const clock = "15:04:05.000"
+
 // Client sends one request, and returns an error unless its response is complete and right.
 type Client func(ctx context.Context) error
 
@@ -22,7 +25,7 @@ type Outcome struct {
 	firstFailures []string
 }
 
-// Failures are the first failures, with the times at which their requests began.
+// Failures are the first failures, with the times of their requests: a cut ends many at one moment.
 func (o *Outcome) Failures() []string {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -39,7 +42,7 @@ func (o *Outcome) add(began time.Time, err error) {
 	o.Failed++
 	if len(o.firstFailures) < 10 {
 		o.firstFailures = append(o.firstFailures,
-			fmt.Sprintf("%s, after %v: %v", began.Format("15:04:05.000"), time.Since(began).Round(time.Millisecond), err))
+			fmt.Sprintf("%s to %s: %v", began.Format(clock), time.Now().Format(clock), err))
 	}
 }
 
