@@ -24,6 +24,7 @@ use self::departure::Departure;
 use self::lingering::Lingering;
 use self::peer_closed::PeerClosed;
 
+pub(crate) use self::lingering::LingeringStream;
 pub(crate) use self::signals::ClientSignals;
 
 /// A connection with its signals.

@@ -22,6 +22,7 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use proxy::incoming_body::IncomingBody;
 use proxy::server::{self, ServerOptions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -217,4 +218,39 @@ async fn stop_lets_running_streams_finish_and_closes_the_connection() {
         }
     })
     .await;
+}
+
+const PREFACE_AND_SETTINGS: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+const PING_ACK: &[u8] = b"\0\0\x08\x06\x01\0\0\0\0";
+const WINDOW_UPDATE: &[u8] = b"\0\0\x04\x08\0\0\0\0\0\0\0\0\x01";
+
+/// The payload of the next frame of this type; `None` at the end of the connection.
+async fn next_frame(client: &mut TcpStream, wanted: u8) -> Option<Vec<u8>> {
+    loop {
+        let mut head = [0; 9];
+        client.read_exact(&mut head).await.ok()?;
+        let mut payload = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
+        client.read_exact(&mut payload).await.unwrap();
+        if head[3] == wanted {
+            return Some(payload);
+        }
+    }
+}
+
+#[tokio::test]
+async fn frames_behind_the_end_of_a_drained_connection_do_not_reset_it() {
+    let (settings, ping) = (4, 6);
+    let server = Server::start().await;
+    let mut client = TcpStream::connect(server.address).await.unwrap();
+    client.write_all(PREFACE_AND_SETTINGS).await.unwrap();
+    within(next_frame(&mut client, settings)).await.unwrap();
+    drop(server.stop);
+    let sent = within(next_frame(&mut client, ping)).await.unwrap();
+    client.write_all(&[PING_ACK, &sent].concat()).await.unwrap();
+    assert_eq!(within(next_frame(&mut client, ping)).await, None, "the server closes its side");
+    // A write behind a reset fails.
+    for _ in 0..100 {
+        client.write_all(WINDOW_UPDATE).await.unwrap();
+        tokio::task::yield_now().await;
+    }
 }

@@ -1,14 +1,17 @@
 //! Lingering close: reads and discards what the client still sends behind its response.
 //!
 //! A close with unread bytes is a reset, and a client in the middle of an upload then fails to
-//! write and never reads the response (RFC 9112, 9.6).
+//! write and never reads the response (RFC 9112, 9.6). A client of HTTP/2 sends WINDOW_UPDATE for
+//! its last responses, and after a reset haproxy discards those that it has received but not yet
+//! passed on.
 
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// Times as of nginx: of the whole close, and of silence.
@@ -24,6 +27,13 @@ pub(super) struct Lingering {
     until: Instant,
     silence: Pin<Box<Sleep>>,
     bytes: usize,
+}
+
+/// A connection with a close that always lingers.
+#[derive(Debug)]
+pub(crate) struct LingeringStream<S> {
+    stream: S,
+    lingering: Option<Box<Lingering>>,
 }
 
 // === impl Lingering ===
@@ -53,5 +63,53 @@ impl Lingering {
             self.silence.as_mut().reset(self.until.min(Instant::now() + SILENCE));
         }
         self.silence.as_mut().poll(cx)
+    }
+}
+
+// === impl LingeringStream ===
+
+impl<S> LingeringStream<S> {
+    pub(crate) fn new(stream: S) -> Self {
+        Self { stream, lingering: None }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for LingeringStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.lingering.is_none() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+        }
+        this.lingering.get_or_insert_with(Box::default).poll(cx, &mut this.stream).map(Ok)
     }
 }

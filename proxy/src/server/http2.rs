@@ -35,6 +35,7 @@ use self::unread_data::UnreadData;
 use self::unsent_data::UnsentData;
 use super::connection_guard::ConnectionGuard;
 use super::request_handler::RequestHandler;
+use crate::client_stream::LingeringStream;
 use crate::listener::ConnectionAddresses;
 use crate::memory::upload_memory::{FrameHeads, UploadMemory};
 
@@ -93,6 +94,7 @@ impl Http2Server {
         let memory = Arc::<UploadMemory>::default();
         let unread = UnreadData::new(guard, memory.clone(), self.window);
         let mut heads = FrameHeads::new();
+        let stream = LingeringStream::new(stream);
         let stream = InspectReader::new(stream, move |bytes: &[u8]| memory.receive(&mut heads, bytes));
         let handshake = self.builder.handshake::<_, UnsentData>(stream);
         let mut frames = tokio::select! {
