@@ -22,7 +22,7 @@ use component_base::admin::text_response;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use proxy::gateway;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::readiness::availability::{Availability, Unavailable};
 use crate::readiness::drain::Drain;
@@ -40,6 +40,10 @@ const READY_TIMEOUT: Duration = Duration::from_secs(9);
 /// process. The app's hook also runs when only the app restarts, or when the sidecar's hook has
 /// failed: then no drain begins, and this delays the app's stop.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Further wait while requests are in flight, which would be cut. On a node without idle CPU the
+/// sidecar's hook took 11 s. An app that hangs in its requests is restarted later by as much.
+const BEGIN_TIMEOUT_OF_REQUESTS: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(crate) struct AdminEndpoint {
@@ -123,11 +127,24 @@ impl AdminEndpoint {
         let Some(_place) = self.drain_waits.enter(peer) else {
             return text_response(StatusCode::SERVICE_UNAVAILABLE, "too many requests wait for a drain\n");
         };
-        if timeout(BEGIN_TIMEOUT, self.drain.begun()).await.is_err() {
+        if !self.drain_begins().await {
             return text_response(StatusCode::OK, "no drain has begun\n");
         }
         self.drain.done().await;
         text_response(StatusCode::OK, "drained\n")
+    }
+
+    async fn drain_begins(&self) -> bool {
+        let not_begun = async {
+            sleep(BEGIN_TIMEOUT).await;
+            // An error means that requests are still in flight.
+            let _ = timeout(BEGIN_TIMEOUT_OF_REQUESTS, self.drain.idle()).await;
+        };
+        tokio::select! {
+            biased;
+            () = self.drain.begun() => true,
+            () = not_begun => false,
+        }
     }
 }
 
@@ -160,10 +177,17 @@ mod tests {
     const UID: &str = "0b2c7d5e-8f43-4a60-9d0c-6f3ad9c5e1b7";
     const KUBELET: &str = "10.0.0.1";
 
-    /// An endpoint whose drains end after a quiet period, and whose app never starts.
-    fn endpoint() -> Arc<AdminEndpoint> {
+    fn counter() -> Arc<RequestCounter> {
         let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
-        let counter = Arc::new(RequestCounter::new(Instant::now().into_std(), Duration::ZERO, metrics));
+        Arc::new(RequestCounter::new(Instant::now().into_std(), Duration::ZERO, metrics))
+    }
+
+    fn endpoint() -> Arc<AdminEndpoint> {
+        endpoint_with(counter())
+    }
+
+    /// An endpoint whose drains end after a quiet period, and whose app never starts.
+    fn endpoint_with(counter: Arc<RequestCounter>) -> Arc<AdminEndpoint> {
         let uncounted = Arc::new(UncountedPlaces::new(ConcurrencyLimit::Unlimited));
         let drain = Arc::new(Drain::new(counter, uncounted, QUIET, Duration::from_secs(25)));
         let app =
@@ -198,6 +222,22 @@ mod tests {
         assert_eq!(status(&endpoint, Method::GET, WAIT_FOR_DRAIN_PATH, KUBELET).await, StatusCode::OK);
         assert_eq!(began.elapsed(), BEGIN_TIMEOUT);
         assert!(!endpoint.drain.is_draining());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wait_for_drain_without_a_drain_waits_longer_while_requests_run() {
+        let (counter, longest) = (counter(), BEGIN_TIMEOUT + BEGIN_TIMEOUT_OF_REQUESTS);
+        let endpoint = endpoint_with(counter.clone());
+        for (runs, expected) in [(QUIET, BEGIN_TIMEOUT), (2 * QUIET, 2 * QUIET), (20 * QUIET, longest)] {
+            let (began, request) = (Instant::now(), counter.enter(true));
+            tokio::spawn(async move {
+                sleep(runs).await;
+                drop(request);
+            });
+            assert_eq!(status(&endpoint, Method::GET, WAIT_FOR_DRAIN_PATH, KUBELET).await, StatusCode::OK);
+            let waited = began.elapsed();
+            assert!((expected..expected + Duration::from_millis(100)).contains(&waited), "{waited:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -101,6 +101,13 @@ impl Drain {
         self.reached(|phase| phase == DrainPhase::Drained).await;
     }
 
+    /// Waits until no request is in flight.
+    pub(crate) async fn idle(&self) {
+        while self.in_flight() > 0 {
+            sleep(CHECK_INTERVAL).await;
+        }
+    }
+
     /// Ends each drain, and serves again if the pod is not terminating. Never returns.
     pub(crate) async fn supervise(&self, app: &AppProbe) {
         loop {
