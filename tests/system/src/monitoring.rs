@@ -4,3 +4,4 @@
 pub mod discovery;
 pub mod prometheus;
 pub mod scrape_config;
+pub mod service_targets;

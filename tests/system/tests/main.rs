@@ -79,4 +79,5 @@ mod observability {
     mod kubectl_rouse;
     mod prometheus;
     mod recorded_load;
+    mod scrapes;
 }

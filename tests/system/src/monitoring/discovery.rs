@@ -39,10 +39,14 @@ async fn write(client: &Client, namespaces: &[String], folder: &Path) -> Result<
         let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
         found.extend(pods.list(&ListParams::default()).await?.items.iter().flat_map(targets));
     }
-    // Renamed, so that Prometheus never reads half a file.
+    replace(folder, FILE, found)
+}
+
+/// Writes a file of targets. It is renamed, so that Prometheus never reads half a file.
+pub(super) fn replace(folder: &Path, file: &str, targets: Vec<Value>) -> Result<()> {
     let part = folder.join("targets.part");
-    std::fs::write(&part, Value::from(found).to_string())?;
-    Ok(std::fs::rename(part, folder.join(FILE))?)
+    std::fs::write(&part, Value::from(targets).to_string())?;
+    Ok(std::fs::rename(part, folder.join(file))?)
 }
 
 /// A target for each declared port, as Prometheus makes them.

@@ -91,6 +91,17 @@ impl Prometheus {
         Ok(values.any(|value| value != "NaN"))
     }
 
+    /// The number that a query returns now; `None` if it returns no series.
+    ///
+    /// # Errors
+    /// When the query is invalid.
+    pub async fn value(&self, query: &str) -> Result<Option<f64>> {
+        let path = format!("/api/v1/query?query={}", percent_encoded(query));
+        let response = self.get_json(&path).await.with_context(|| query.to_owned())?;
+        let value = response.pointer("/data/result/0/value/1").and_then(Value::as_str);
+        Ok(value.map(str::parse).transpose()?)
+    }
+
     /// The alert rules that cannot be evaluated, with their errors.
     ///
     /// # Errors
