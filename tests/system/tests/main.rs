@@ -60,6 +60,7 @@ mod learning {
 mod installation {
     mod admission;
     mod documents;
+    mod fairness;
     mod without_installation;
     mod without_mutating_policies;
 }
