@@ -1,11 +1,9 @@
 //! Metrics that every component has.
 
-mod description;
 mod families;
 
 use prometheus::{IntGauge, Opts, Registry};
 
-pub use description::{MetricDescription, MetricKind};
 pub use families::Families;
 
 /// The name of a metric: `rouse_<component>_<suffix>`, with `component` as in labels of Kubernetes

@@ -33,4 +33,4 @@ pub use app::App;
 pub use args::{Args, Command};
 pub use readiness::pod_identity::PodUid;
 pub use start_drain::start_drain;
-pub use stats::describe_metrics;
+pub use stats::registry_with_all_families;

@@ -6,4 +6,4 @@ pub(crate) mod returning_clients;
 pub(crate) mod stats_endpoint;
 pub(crate) mod uncounted_places;
 
-pub use metrics::describe_metrics;
+pub use metrics::registry_with_all_families;

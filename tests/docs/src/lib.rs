@@ -9,6 +9,8 @@
 
 pub mod block;
 pub mod link;
+#[cfg(feature = "reference")]
+pub mod metric_description;
 pub mod monitoring;
 pub mod page;
 #[cfg(feature = "reference")]

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use component_base::metrics::MetricDescription;
-
 use super::table::cell;
+use crate::metric_description::{MetricDescription, programs};
 
 const HEAD: &str = "\
 # Metrics
@@ -17,13 +16,8 @@ under `/metrics`. [Monitoring](monitoring.md) has what scrapes them, dashboards 
 
 /// The page.
 pub(super) fn render() -> String {
-    let programs = [
-        ("queue-proxy", queue_proxy::describe_metrics().unwrap_or_default()),
-        ("activator", activator::metrics::describe()),
-        ("metrics-adapter", metrics_adapter::metrics::describe()),
-        ("zero-scaler", zero_scaler::metrics::describe()),
-    ];
-    programs.into_iter().fold(HEAD.to_owned(), |mut page, (program, metrics)| {
+    let programs = programs().into_iter().flatten();
+    programs.fold(HEAD.to_owned(), |mut page, (program, metrics)| {
         write_program(&mut page, program, &metrics);
         page
     })

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use component_base::metrics::{MetricDescription, MetricKind};
 use docs::link::{anchors, prose};
+use docs::metric_description::{MetricDescription, MetricKind, programs};
 use docs::monitoring::alert::{self, alerts};
 use docs::monitoring::dashboard::{Dashboard, dashboards};
 use docs::monitoring::query::{Selector, grouping_labels, selectors};
@@ -33,13 +33,8 @@ struct Series(BTreeMap<String, BTreeSet<String>>);
 
 impl Series {
     fn of_code() -> Self {
-        let all = [
-            queue_proxy::describe_metrics().unwrap(),
-            activator::metrics::describe(),
-            metrics_adapter::metrics::describe(),
-            zero_scaler::metrics::describe(),
-        ];
-        Self(all.into_iter().flatten().flat_map(|metric| Self::of_metric(&metric)).collect())
+        let all = programs().unwrap().into_iter().flat_map(|(_, metrics)| metrics);
+        Self(all.flat_map(|metric| Self::of_metric(&metric)).collect())
     }
 
     fn of_metric(metric: &MetricDescription) -> Vec<(String, BTreeSet<String>)> {

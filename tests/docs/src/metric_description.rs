@@ -1,14 +1,26 @@
 //! MetricDescription: name, kind, help and labels of one metric family.
 //!
-//! Each program has a function `describe` that registers its metrics in a registry, touches every
-//! label once and calls [`MetricDescription::of_registry`]. The reference page of metrics is
-//! generated from the results. A family without a child does not appear in a registry, which is why
-//! the labels must be touched.
+//! Each program makes a registry with all of its families, and touches every label once: a family
+//! without a child does not appear in a registry.
 
 use std::fmt;
 
 use prometheus::Registry;
 use prometheus::proto::{MetricFamily, MetricType};
+
+/// The metric families of each program.
+///
+/// # Errors
+/// When two families of a program have the same name.
+pub fn programs() -> Result<[(&'static str, Vec<MetricDescription>); 4], prometheus::Error> {
+    let described = |registry: Registry| MetricDescription::of_registry(&registry);
+    Ok([
+        ("queue-proxy", described(queue_proxy::registry_with_all_families()?)),
+        ("activator", described(activator::metrics::registry_with_all_families()?)),
+        ("metrics-adapter", described(metrics_adapter::metrics::registry_with_all_families()?)),
+        ("zero-scaler", described(zero_scaler::metrics::registry_with_all_families()?)),
+    ])
+}
 
 /// One metric family as documentation shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,5 +119,30 @@ mod tests {
             described("b_total", MetricKind::Counter, "Bs", &["x", "y"]),
         ];
         assert_eq!(MetricDescription::of_registry(&registry), expected);
+    }
+
+    #[test]
+    fn describes_every_family_of_each_program_with_its_labels() {
+        let programs = programs().unwrap();
+        let numbers = programs.each_ref().map(|(program, families)| (*program, families.len()));
+        let expected = [("queue-proxy", 9), ("activator", 17), ("metrics-adapter", 30), ("zero-scaler", 23)];
+        assert_eq!(numbers, expected);
+        let families: Vec<_> = programs.into_iter().flat_map(|(_, families)| families).collect();
+        assert!(families.iter().all(|family| family.name.starts_with("rouse_") && !family.help.is_empty()));
+        for (name, labels) in [
+            ("queue_proxy_requests_total", "code_class"),
+            ("queue_proxy_tcp_connections_total", "outcome"),
+            ("metrics_adapter_api_responses_total", "code"),
+            ("metrics_adapter_api_service_owned", "name"),
+            ("metrics_adapter_scrapes_total", "outcome"),
+            ("metrics_adapter_push_dropped_total", "reason"),
+            ("metrics_adapter_learning_phase", "namespace,phase,workload"),
+            ("zero_scaler_wakes_total", "outcome"),
+            ("zero_scaler_reconcile_seconds", "kind"),
+            ("zero_scaler_leader", ""),
+        ] {
+            let family = families.iter().find(|family| family.name == format!("rouse_{name}"));
+            assert_eq!(family.unwrap().labels.join(","), labels, "{name}");
+        }
     }
 }
