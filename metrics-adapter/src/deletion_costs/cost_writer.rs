@@ -25,16 +25,6 @@ pub struct CostWrite {
     pub set: bool,
 }
 
-/// How a write ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CostWriteResult {
-    Written,
-    /// Not written: the pod is gone, has another writer's cost, or the API server did not respond.
-    Failed,
-    /// This process has no right to write costs.
-    Forbidden,
-}
-
 /// Writes deletion costs.
 #[derive(Clone)]
 pub struct CostWriter {
@@ -45,8 +35,9 @@ pub struct CostWriter {
 // === impl CostWriter ===
 
 impl CostWriter {
-    /// Writes one cost.
-    pub async fn write(&self, write: CostWrite) -> CostWriteResult {
+    /// Writes one cost. A failure is logged: the pod is gone, has another writer's cost, or the API
+    /// server did not respond. Returns whether this process has no right to write costs.
+    pub async fn write(&self, write: CostWrite) -> bool {
         let CostWrite { namespace, pod, set } = write;
         let pods: Api<KubernetesPod> = Api::namespaced(self.client.clone(), &namespace);
         let annotations = if set { json!({POD_DELETION_COST: COST}) } else { json!({}) };
@@ -56,24 +47,15 @@ impl CostWriter {
             pods.patch_metadata(&pod.name, &PatchParams::apply(FIELD_MANAGER), &Patch::Apply(applied)).await;
         self.counters.count(result.is_ok());
         match result {
-            Ok(_) => {
-                tracing::debug!(namespace, pod = pod.name, set, "deletion cost written");
-                CostWriteResult::Written
-            }
+            Ok(_) => tracing::debug!(namespace, pod = pod.name, set, "deletion cost written"),
             Err(Error::Api(error)) if error.code == StatusCode::FORBIDDEN.as_u16() => {
                 tracing::info!(namespace, pod = pod.name, %error, "not allowed to write deletion costs");
-                CostWriteResult::Forbidden
+                return true;
             }
             Err(error) => {
-                tracing::debug!(namespace, pod = pod.name, set, %error, "deletion cost not written");
-                CostWriteResult::Failed
+                tracing::debug!(namespace, pod = pod.name, set, %error, "deletion cost not written")
             }
         }
-    }
-}
-
-impl std::fmt::Debug for CostWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CostWriter").finish_non_exhaustive()
+        false
     }
 }

@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::collection::busy_pods::BusyPods;
 use crate::collection::window_clock::WindowClock;
 use crate::decisions::decision_store::DecisionStore;
-use crate::deletion_costs::cost_writer::{CostWrite, CostWriteResult, CostWriter};
-use crate::deletion_costs::survivors::{Candidate, CostChanges, cost_changes};
+use crate::deletion_costs::cost_writer::{CostWrite, CostWriter};
+use crate::deletion_costs::survivors::{Candidate, cost_changes};
 use crate::deletion_costs::write_budget::WriteBudget;
 use crate::watches::deletion_cost::DeletionCost;
 use crate::watches::pod::Pod;
@@ -37,7 +37,6 @@ const SWEEP: Duration = Duration::from_secs(300);
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(600);
 
 /// Keeps the costs of all workloads while this replica leads, and drops the loads of former ones.
-#[derive(Debug)]
 pub struct Marker {
     pub pods: ReadyPods,
     pub workloads: WorkloadsReceiver,
@@ -121,21 +120,16 @@ impl Marker {
 
     fn due(&self, workload: &Workload, pods: &[Arc<Pod>]) -> Vec<CostWrite> {
         let loads = self.busy_pods.loads(&workload.key, self.clock.now());
-        let load = |pod: &Pod| pod.ip.and_then(|ip| loads.get(&ip)).copied().unwrap_or(0.0);
-        let ours = pods.iter().filter(|pod| pod.deletion_cost != DeletionCost::Foreign);
+        let mut ours: Vec<_> = pods.iter().filter(|pod| pod.deletion_cost != DeletionCost::Foreign).collect();
+        ours.sort_by(|a, b| a.name.cmp(&b.name));
         let candidate = |pod: &Arc<Pod>| Candidate {
-            name: pod.name.clone(),
-            load: load(pod),
+            pod: pod.clone(),
+            load: pod.ip.and_then(|ip| loads.get(&ip)).copied().unwrap_or(0.0),
             has_cost: pod.deletion_cost == DeletionCost::Ours,
         };
-        let CostChanges { set, remove } = cost_changes(ours.map(candidate).collect());
-        let by_name: HashMap<&str, &Arc<Pod>> = pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
-        let write = |name: &String, set| {
-            let pod = (*by_name.get(name.as_str())?).clone();
-            Some(CostWrite { namespace: workload.key.namespace.clone(), pod, set })
-        };
-        let removed = remove.iter().filter_map(|name| write(name, false));
-        set.iter().filter_map(|name| write(name, true)).chain(removed).collect()
+        let changes = cost_changes(ours.into_iter().map(candidate).collect()).into_iter();
+        let namespace = &workload.key.namespace;
+        changes.map(|(pod, set)| CostWrite { namespace: namespace.clone(), pod, set }).collect()
     }
 
     /// The removal of the costs that no scale-down ahead needs, of former workloads as well.
@@ -146,9 +140,9 @@ impl Marker {
     }
 
     async fn write(&self, writes: Vec<CostWrite>, progress: &mut Progress, now: Instant) {
-        let results = stream::iter(writes).map(|write| self.writer.write(write));
-        let results: Vec<_> = results.buffer_unordered(CONCURRENT_WRITES).collect().await;
-        if results.contains(&CostWriteResult::Forbidden) {
+        let writes = stream::iter(writes).map(|write| self.writer.write(write));
+        let forbidden: Vec<bool> = writes.buffer_unordered(CONCURRENT_WRITES).collect().await;
+        if forbidden.contains(&true) {
             progress.paused_until = now + FORBIDDEN_PAUSE;
         }
     }
