@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use autoscaler::Key;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// How long a read counts. A round reads a sample of many pods, and those with the highest load.
 const VALID: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ struct BusyPod {
 impl BusyPods {
     /// Records the concurrent requests of the pods that the round due at `at` read.
     pub fn record(&self, key: &Key, at: Duration, ready: usize, reads: impl Iterator<Item = (IpAddr, f64)>) {
-        let mut all = self.lock();
+        let mut all = self.workloads.lock();
         if ready < 2 {
             all.remove(key);
             return;
@@ -58,7 +58,7 @@ impl BusyPods {
 
     /// The concurrent requests of each busy pod at `now`.
     pub fn loads(&self, key: &Key, now: Duration) -> HashMap<IpAddr, f64> {
-        let all = self.lock();
+        let all = self.workloads.lock();
         let is_busy = |pod: &BusyPod| pod.since < pod.last && now <= pod.last + VALID;
         let busy = all.get(key).into_iter().flatten().filter(|(_, pod)| is_busy(pod));
         busy.map(|(ip, pod)| (*ip, pod.load)).collect()
@@ -66,11 +66,7 @@ impl BusyPods {
 
     /// Removes all other workloads.
     pub fn retain(&self, mut keep: impl FnMut(&Key) -> bool) {
-        self.lock().retain(|key, _| keep(key));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, HashMap<IpAddr, BusyPod>>> {
-        self.workloads.lock()
+        self.workloads.lock().retain(|key, _| keep(key));
     }
 }
 
@@ -119,7 +115,7 @@ mod tests {
         for second in [40, 41] {
             record(&busy, second, 1, &[(1, 1.0)]);
         }
-        assert!(busy.lock().is_empty());
+        assert!(busy.workloads.lock().is_empty());
     }
 
     #[test]
@@ -127,6 +123,6 @@ mod tests {
         let busy = BusyPods::default();
         let reads = (0..5_000_u32).map(|pod| (IpAddr::from(pod.to_be_bytes()), 1.0));
         busy.record(&Key::new("shop", "web"), Duration::from_secs(1), 5_000, reads);
-        assert_eq!(busy.lock().values().map(HashMap::len).sum::<usize>(), MAX_PODS);
+        assert_eq!(busy.workloads.lock().values().map(HashMap::len).sum::<usize>(), MAX_PODS);
     }
 }

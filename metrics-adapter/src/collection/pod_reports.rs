@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::stats::{PodStat, Stat};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// More than the seconds that timestamps of activators may differ by.
 const MAX_SECONDS: usize = 16;
@@ -33,7 +33,7 @@ pub type PodStats = HashMap<IpAddr, Stat>;
 impl PodReports {
     /// Adds a report for the second that ended at `end`. Dropped without a round that takes it.
     pub fn record(&self, end: Duration, report: &PodStat) {
-        let mut all = self.lock();
+        let mut all = self.workloads.lock();
         let Some(seconds) = all.get_mut(&report.key).filter(|_| report.stat.is_plausible()) else { return };
         let second = end.as_secs();
         if !seconds.contains_key(&second) && seconds.len() >= MAX_SECONDS {
@@ -50,7 +50,7 @@ impl PodReports {
     /// Removes and returns the second that ended at `end`, and drops earlier ones. Later reports of
     /// the workload are kept for the next round.
     pub fn take(&self, key: &Key, end: u64) -> PodStats {
-        let mut all = self.lock();
+        let mut all = self.workloads.lock();
         let Some(seconds) = all.get_mut(key) else {
             all.insert(key.clone(), BTreeMap::new());
             return PodStats::new();
@@ -63,11 +63,7 @@ impl PodReports {
 
     /// Removes all other workloads.
     pub fn retain(&self, mut keep: impl FnMut(&Key) -> bool) {
-        self.lock().retain(|key, _| keep(key));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, BTreeMap<u64, PodStats>>> {
-        self.workloads.lock()
+        self.workloads.lock().retain(|key, _| keep(key));
     }
 }
 
@@ -120,6 +116,6 @@ mod tests {
         record(&reports, 1, POD, 1.0);
         reports.retain(|_| false);
         record(&reports, 1, POD, 1.0);
-        assert!(reports.lock().is_empty());
+        assert!(reports.workloads.lock().is_empty());
     }
 }

@@ -21,7 +21,7 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -141,7 +141,7 @@ impl ScrapeClient {
         let _permit = self.requests.acquire().await;
         let url = format!("http://{pod}/stat?{OBJECTIVE_PARAMETER}={objective_micros}");
         let mut request = Request::get(url).body(Empty::new())?;
-        if self.lock().len() > MAX_KEPT {
+        if self.http_only.lock().len() > MAX_KEPT {
             request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let response = self.client.request(request).await?;
@@ -158,7 +158,7 @@ impl ScrapeClient {
     }
 
     fn is_http_only(&self, pod: SocketAddr) -> bool {
-        let mut http_only = self.lock();
+        let mut http_only = self.http_only.lock();
         match http_only.get(&pod) {
             Some(until) if *until > Instant::now() => true,
             Some(_) => {
@@ -171,17 +171,13 @@ impl ScrapeClient {
 
     fn cache_http_only(&self, pod: SocketAddr) {
         let now = Instant::now();
-        let mut http_only = self.lock();
+        let mut http_only = self.http_only.lock();
         if http_only.len() >= MAX_HTTP_ONLY {
             http_only.retain(|_, until| *until > now);
         }
         if http_only.len() < MAX_HTTP_ONLY {
             http_only.insert(pod, now + HTTP_ONLY_TTL);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<SocketAddr, Instant>> {
-        self.http_only.lock()
     }
 }
 

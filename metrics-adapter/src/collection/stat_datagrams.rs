@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use autoscaler::stats::Stat;
 use autoscaler::stats::datagram::{MAX_LENGTH, StatQuery, StatResponse};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use slab::Slab;
 use socket2::SockRef;
 use tokio::net::UdpSocket;
@@ -154,14 +154,15 @@ impl StatDatagrams {
     fn complete(&self, StatResponse { nonce, stat }: StatResponse) {
         let index = usize::try_from(nonce & ((1 << INDEX_BITS) - 1)).unwrap_or(usize::MAX);
         // The waiting task removes the entry.
-        let reply = self.lock().get_mut(index).filter(|it| it.nonce == nonce).and_then(|it| it.reply.take());
+        let reply =
+            self.pending.lock().get_mut(index).filter(|it| it.nonce == nonce).and_then(|it| it.reply.take());
         if let Some(reply) = reply {
             let _ = reply.send(stat);
         }
     }
 
     fn add_pending(&self, reply: oneshot::Sender<DatagramResponse>) -> Option<(u64, PendingSlot<'_>)> {
-        let mut pending = self.lock();
+        let mut pending = self.pending.lock();
         if pending.len() >= MAX_PENDING {
             return None;
         }
@@ -171,17 +172,13 @@ impl StatDatagrams {
         entry.insert(PendingQuery { nonce, reply: Some(reply) });
         Some((nonce, PendingSlot { datagrams: self, index }))
     }
-
-    fn lock(&self) -> MutexGuard<'_, Slab<PendingQuery>> {
-        self.pending.lock()
-    }
 }
 
 // === impl PendingSlot ===
 
 impl Drop for PendingSlot<'_> {
     fn drop(&mut self) {
-        self.datagrams.lock().try_remove(self.index);
+        self.datagrams.pending.lock().try_remove(self.index);
     }
 }
 
@@ -250,7 +247,7 @@ mod tests {
                     "{objective:?}: {ip}, {lost} lost, {times} times"
                 );
             }
-            assert!(datagrams.lock().is_empty());
+            assert!(datagrams.pending.lock().is_empty());
         }
     }
 
@@ -268,9 +265,9 @@ mod tests {
         let (datagrams, address) = pods(usize::MAX, 0, false).await;
         let mut query = Box::pin(datagrams.query(address, 0));
         assert!(futures::poll!(&mut query).is_pending());
-        assert_eq!(datagrams.lock().len(), 1);
+        assert_eq!(datagrams.pending.lock().len(), 1);
         drop(query);
-        assert!(datagrams.lock().is_empty());
+        assert!(datagrams.pending.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use autoscaler::history::{ClientVisits, FirstRequest, FirstRequests, HourHistory
 use autoscaler::learning_report::Phase;
 use autoscaler::scaling::decider::{DeciderSpec, ScaleResult};
 use autoscaler::stats::collection::WindowAverages;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::decisions::query_times::QueryTimes;
 use crate::watches::workloads::Workload;
@@ -81,7 +81,7 @@ pub struct TargetChange {
 impl DecisionHistory {
     /// Adds a record, in place of the oldest one if the history is full.
     pub fn record(&self, record: DecisionRecord) {
-        let mut all = self.lock();
+        let mut all = self.workloads.lock();
         let history = all.entry(record.workload.key.clone()).or_default();
         if record.ready == 0 {
             history.queries.at_zero();
@@ -91,78 +91,74 @@ impl DecisionHistory {
 
     /// Adds a change of a workload's learned target, in place of the oldest one.
     pub fn record_target_change(&self, key: &Key, change: TargetChange) {
-        let mut all = self.lock();
+        let mut all = self.workloads.lock();
         let history = all.entry(key.clone()).or_default();
         push(&mut history.target_changes, change, MAX_TARGET_CHANGES);
     }
 
     /// Adds the state of a workload at `at`, in Unix milliseconds, to its last hour.
     pub fn record_sample(&self, key: &Key, at: i64, sample: Sample) {
-        self.lock().entry(key.clone()).or_default().hour.record(at, sample);
+        self.workloads.lock().entry(key.clone()).or_default().hour.record(at, sample);
     }
 
     /// Adds a wake to the last hour of a workload that is decided on; `now` is in Unix
     /// milliseconds.
     pub fn record_wake(&self, key: &Key, wake: Wake, now: i64) {
         // Only the table adds workloads, never a report.
-        if let Some(history) = self.lock().get_mut(key) {
+        if let Some(history) = self.workloads.lock().get_mut(key) {
             history.hour.record_wake(wake, now);
         }
     }
 
     /// Adds a request that ended a second without requests; `now` is in Unix milliseconds.
     pub fn record_first_request(&self, key: &Key, request: FirstRequest, now: i64) {
-        if let Some(history) = self.lock().get_mut(key) {
+        if let Some(history) = self.workloads.lock().get_mut(key) {
             history.first_requests.record(request, now);
         }
     }
 
     /// The clients of such requests in the last hour, the most frequent first.
     pub fn first_requests(&self, key: &Key, now: i64) -> Vec<ClientVisits> {
-        self.lock().get(key).map(|history| history.first_requests.clients(now)).unwrap_or_default()
+        self.workloads.lock().get(key).map(|history| history.first_requests.clients(now)).unwrap_or_default()
     }
 
     /// Reads from the last hour of a workload.
     pub fn read_hour<T>(&self, key: &Key, read: impl FnOnce(&HourHistory) -> T) -> Option<T> {
-        self.lock().get(key).map(|history| read(&history.hour))
+        self.workloads.lock().get(key).map(|history| read(&history.hour))
     }
 
     /// Adds a query of the metric of a workload that is decided on. Returns the milliseconds since
     /// the query before, unless the workload was at zero in between.
     pub fn record_query(&self, key: &Key, at: i64) -> Option<i64> {
-        self.lock().get_mut(key)?.queries.queried(at)
+        self.workloads.lock().get_mut(key)?.queries.queried(at)
     }
 
     /// The milliseconds between the last two queries of a workload's metric.
     pub fn query_interval(&self, key: &Key) -> Option<i64> {
-        self.lock().get(key)?.queries.interval()
+        self.workloads.lock().get(key)?.queries.interval()
     }
 
     /// Drops the history of all workloads for which `keep` is false.
     pub fn retain(&self, keep: impl Fn(&Key) -> bool) {
-        self.lock().retain(|key, _| keep(key));
+        self.workloads.lock().retain(|key, _| keep(key));
     }
 
     /// The records of a workload, the newest first.
     pub fn of(&self, key: &Key) -> Vec<DecisionRecord> {
-        let all = self.lock();
+        let all = self.workloads.lock();
         all.get(key).into_iter().flat_map(|history| &history.records).rev().cloned().collect()
     }
 
     /// The last changes of a workload's learned target, the newest first.
     pub fn target_changes(&self, key: &Key) -> Vec<TargetChange> {
-        let all = self.lock();
+        let all = self.workloads.lock();
         all.get(key).into_iter().flat_map(|history| &history.target_changes).rev().copied().collect()
     }
 
     /// Whether one of the records of a workload has a decision.
     pub fn has_decided(&self, key: &Key) -> bool {
-        let all = self.lock();
+        let all = self.workloads.lock();
         all.get(key).is_some_and(|history| history.records.iter().any(|record| record.result.is_some()))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, WorkloadHistory>> {
-        self.workloads.lock()
     }
 }
 

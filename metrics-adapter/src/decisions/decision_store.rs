@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use autoscaler::stats::reporters::MissingReports;
 use autoscaler::{Decision, DecisionEvent, Key};
 use axum::extract::ws::Utf8Bytes;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
 
 /// Changes that a slow subscriber may lag behind.
@@ -53,12 +53,12 @@ impl DecisionStore {
 
     /// Reads from the newest decision on a workload, without a clone.
     pub fn read<T>(&self, key: &Key, read: impl FnOnce(&Decision) -> T) -> Option<T> {
-        self.lock().get(key).map(|stored| read(&stored.newest))
+        self.decisions.lock().get(key).map(|stored| read(&stored.newest))
     }
 
     /// Stores a decision, and sends it if it differs from the one sent last or that one is old.
     pub fn publish(&self, decision: Decision) {
-        let mut decisions = self.lock();
+        let mut decisions = self.decisions.lock();
         if decision.desired < decision.ready {
             let last = decisions.get(&decision.key).map(|stored| stored.newest.desired);
             if last.is_none_or(|last| decision.desired < last) {
@@ -91,7 +91,7 @@ impl DecisionStore {
 
     /// Removes the decision on a workload.
     pub fn remove(&self, key: &Key) {
-        let mut decisions = self.lock();
+        let mut decisions = self.decisions.lock();
         if decisions.remove(key).is_some() {
             self.send(&DecisionEvent::Removed(key.clone()));
         }
@@ -99,7 +99,7 @@ impl DecisionStore {
 
     /// Removes all decisions, when another replica becomes the leader.
     pub fn clear(&self) {
-        let mut decisions = self.lock();
+        let mut decisions = self.decisions.lock();
         if !decisions.is_empty() {
             decisions.clear();
             self.send(&DecisionEvent::Snapshot(Vec::new().into()));
@@ -109,7 +109,7 @@ impl DecisionStore {
     /// Sends which activators' reports are missing, if that changed. Followers send it as well: one
     /// of them may lead next.
     pub fn set_missing_reports(&self, missing: MissingReports) {
-        let _order = self.lock();
+        let _order = self.decisions.lock();
         let mut last = self.missing.lock();
         if *last != missing {
             self.send(&DecisionEvent::Missing(missing.clone()));
@@ -119,13 +119,13 @@ impl DecisionStore {
 
     /// The keys of all workloads with a decision.
     pub fn keys(&self) -> Vec<Key> {
-        self.lock().keys().cloned().collect()
+        self.decisions.lock().keys().cloned().collect()
     }
 
     /// The first messages for a new subscriber, with a snapshot, and the messages after them.
     pub fn subscribe(&self) -> (Vec<Utf8Bytes>, broadcast::Receiver<Utf8Bytes>) {
         // The lock is held while sending, too, so no change is missed or sent twice.
-        let decisions = self.lock();
+        let decisions = self.decisions.lock();
         let all: Vec<_> = decisions.values().map(|stored| stored.newest.without_checkpoint()).collect();
         let missing = self.missing.lock().clone();
         let missing = (missing != MissingReports::default()).then_some(DecisionEvent::Missing(missing));
@@ -138,10 +138,6 @@ impl DecisionStore {
             // An error means that there is no subscriber.
             let _ = self.changes.send(text);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, StoredDecision>> {
-        self.decisions.lock()
     }
 }
 

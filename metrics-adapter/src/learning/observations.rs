@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use learning::PodSecond;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// Rounds kept for a workload: several decisions' worth.
 const MAX_ROUNDS: usize = 16;
@@ -34,7 +34,7 @@ type Round = (Duration, Vec<PodSecond>);
 impl Observations {
     /// Adds the round that was due at `at`.
     pub fn record(&self, key: &Key, at: Duration, pods: Vec<PodSecond>) {
-        let mut all = self.lock();
+        let mut all = self.rounds.lock();
         match all.get_mut(key) {
             Some(Some(rounds)) if rounds.len() < MAX_ROUNDS => rounds.push((at, pods)),
             Some(untaken) => *untaken = None,
@@ -46,16 +46,12 @@ impl Observations {
 
     /// Removes and returns a workload's rounds, oldest first.
     pub fn take(&self, key: &Key) -> Vec<(Duration, Vec<PodSecond>)> {
-        self.lock().get_mut(key).and_then(|rounds| rounds.replace(Vec::new())).unwrap_or_default()
+        self.rounds.lock().get_mut(key).and_then(|rounds| rounds.replace(Vec::new())).unwrap_or_default()
     }
 
     /// Removes all other workloads.
     pub fn retain(&self, mut keep: impl FnMut(&Key) -> bool) {
-        self.lock().retain(|key, _| keep(key));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Option<Vec<Round>>>> {
-        self.rounds.lock()
+        self.rounds.lock().retain(|key, _| keep(key));
     }
 }
 
@@ -105,7 +101,7 @@ mod tests {
         for second in 100..200 {
             record(&observations, "web", second);
         }
-        assert!(observations.lock().values().all(Option::is_none));
+        assert!(observations.rounds.lock().values().all(Option::is_none));
         assert_eq!(take(&observations, "web"), Vec::<u64>::new());
         record(&observations, "web", 200);
         assert_eq!(take(&observations, "web"), [200]);
@@ -118,7 +114,7 @@ mod tests {
             record(&observations, name, 1);
         }
         observations.retain(|key| key.name == "api");
-        assert_eq!(observations.lock().len(), 1);
+        assert_eq!(observations.rounds.lock().len(), 1);
         assert_eq!(take(&observations, "api"), [1]);
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use autoscaler::routing::breaker::BreakerPermit;
 use autoscaler::stats::{AppStat, EndedRequests, RequestProgress, RequestStats, RequestStatsReport};
 use http::StatusCode;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use proxy::timeouts::response_body::ResponseGuard;
 
 use super::metrics::{Metrics, RequestOutcome};
@@ -93,7 +93,7 @@ impl RequestCounter {
     /// Returns the time of the arrival, and whether the pod was idle until then.
     fn count_arrival(&self, proxied: bool) -> (Instant, bool) {
         let now = now();
-        let mut counts = self.lock();
+        let mut counts = self.counts.lock();
         let was_quiet = now.saturating_duration_since(counts.last_arrival) >= IDLE;
         let was_idle = was_quiet && counts.stats.in_flight() == 0;
         counts.stats.request_in(now, proxied);
@@ -102,12 +102,12 @@ impl RequestCounter {
     }
 
     pub(crate) fn in_flight(&self) -> u64 {
-        self.lock().stats.in_flight()
+        self.counts.lock().stats.in_flight()
     }
 
     /// Time of the last arrival, or of the process's start.
     pub(crate) fn last_arrival(&self) -> Instant {
-        self.lock().last_arrival
+        self.counts.lock().last_arrival
     }
 
     /// Ends the reporting period. The next one has this latency objective.
@@ -116,14 +116,10 @@ impl RequestCounter {
         now: Instant,
         next_objective: Option<Duration>,
     ) -> (RequestStatsReport, AppStat) {
-        let mut counts = self.lock();
+        let mut counts = self.counts.lock();
         let requests = counts.stats.report(now);
         let app = counts.ended.report(requests.period, next_objective);
         (requests, app)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RequestCounts> {
-        self.counts.lock()
     }
 }
 
@@ -174,7 +170,7 @@ impl Drop for InFlightRequest {
         let now = now();
         let end = self.progress.end(now.saturating_duration_since(self.in_app));
         {
-            let mut counts = self.counter.lock();
+            let mut counts = self.counter.counts.lock();
             counts.stats.request_out(now, self.proxied);
             if let Some(end) = end {
                 counts.ended.record(end);
@@ -188,7 +184,7 @@ impl Drop for InFlightRequest {
 
 impl Drop for ActiveConnection {
     fn drop(&mut self) {
-        self.counter.lock().stats.request_out(now(), self.proxied);
+        self.counter.counts.lock().stats.request_out(now(), self.proxied);
     }
 }
 

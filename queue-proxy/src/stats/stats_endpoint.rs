@@ -20,7 +20,7 @@ use component_base::admin::{metrics_response, text_response};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use prometheus::Registry;
 use tokio::net::UdpSocket;
 
@@ -94,7 +94,7 @@ impl StatsEndpoint {
                     if let Some(question) = question {
                         self.set_objective(question.objective_micros);
                         let answer =
-                            StatResponse::encode(question, self.lock().as_ref().map(|last| &last.stat));
+                            StatResponse::encode(question, self.last.lock().as_ref().map(|last| &last.stat));
                         // A response that would block is dropped; the collector retries, as after
                         // any lost datagram.
                         let _ = socket.try_send_to(&answer, from);
@@ -130,7 +130,7 @@ impl StatsEndpoint {
         let app = (self.protocol == Protocol::Http).then_some(app);
         let stat = stat(&self.pod, requests, app, timestamp);
         match serde_json::to_vec(&stat) {
-            Ok(json) => *self.lock() = Some(FinishedPeriod { stat, json: Bytes::from(json) }),
+            Ok(json) => *self.last.lock() = Some(FinishedPeriod { stat, json: Bytes::from(json) }),
             Err(error) => tracing::error!(%error, "stat not encoded"),
         }
     }
@@ -142,7 +142,7 @@ impl StatsEndpoint {
     }
 
     fn last_stat(&self) -> Response<Full<Bytes>> {
-        let Some(json) = self.lock().as_ref().map(|last| last.json.clone()) else {
+        let Some(json) = self.last.lock().as_ref().map(|last| last.json.clone()) else {
             return text_response(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "no period has ended yet; retry in a second\n",
@@ -151,10 +151,6 @@ impl StatsEndpoint {
         let mut response = Response::new(Full::new(json));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<FinishedPeriod>> {
-        self.last.lock()
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use autoscaler::Key;
 use autoscaler::api::ScaleTargetRef;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Upper bound of the targets.
@@ -24,7 +24,7 @@ pub(crate) type Target = (String, ScaleTargetRef);
 /// Targets at zero without a PodAutoscaler.
 #[derive(Debug, Default)]
 pub struct AbandonedTargets {
-    workloads_at_zero: Mutex<HashSet<Target>>,
+    pub(crate) workloads_at_zero: Mutex<HashSet<Target>>,
     /// HPAs without a PodAutoscaler because the API server refuses it, and since when. Bounded by
     /// the HPAs.
     refused: Mutex<HashMap<Key, Instant>>,
@@ -36,7 +36,7 @@ pub struct AbandonedTargets {
 impl AbandonedTargets {
     /// Adds a target that may be at zero.
     pub(crate) fn add(&self, namespace: &str, target: &ScaleTargetRef) {
-        let mut workloads_at_zero = self.lock();
+        let mut workloads_at_zero = self.workloads_at_zero.lock();
         if workloads_at_zero.len() < MAX_TARGETS {
             workloads_at_zero.insert((namespace.to_owned(), target.clone()));
         }
@@ -45,7 +45,7 @@ impl AbandonedTargets {
     }
 
     pub(crate) fn remove(&self, target: &Target) {
-        self.lock().remove(target);
+        self.workloads_at_zero.lock().remove(target);
     }
 
     /// An attempt to create the PodAutoscaler of an HPA has ended, or none is needed.
@@ -69,9 +69,5 @@ impl AbandonedTargets {
         let mut refused = self.refused.lock();
         refused.retain(|hpa, _| exists(hpa));
         !refused.is_empty()
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, HashSet<Target>> {
-        self.workloads_at_zero.lock()
     }
 }

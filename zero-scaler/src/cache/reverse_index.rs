@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use autoscaler::Key;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// Namespace, kind and name of a referenced object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +42,7 @@ impl ReverseIndex {
     /// Replaces the references of a workload. Returns the other workloads that reference its new or
     /// its previous objects.
     pub fn set(&self, workload: &Key, objects: Vec<ObjectName>) -> BTreeSet<Key> {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         let mut others = inner.others(workload);
         inner.set(workload, objects);
         others.extend(inner.others(workload));
@@ -51,28 +51,24 @@ impl ReverseIndex {
 
     /// The other workloads that reference the same objects.
     pub fn others(&self, workload: &Key) -> BTreeSet<Key> {
-        self.lock().others(workload)
+        self.0.lock().others(workload)
     }
 
     /// Replaces all references, after a new list.
     pub fn replace(&self, all: impl IntoIterator<Item = (Key, Vec<ObjectName>)>) {
         let mut inner = Inner::default();
         all.into_iter().for_each(|(workload, objects)| inner.set(&workload, objects));
-        *self.lock() = inner;
+        *self.0.lock() = inner;
     }
 
     /// The workloads that reference an object.
     pub fn of(&self, objects: &ObjectName) -> Vec<Key> {
-        self.lock().by_object.get(objects).into_iter().flatten().cloned().collect()
+        self.0.lock().by_object.get(objects).into_iter().flatten().cloned().collect()
     }
 
     /// The objects that a workload references.
     pub fn objects_of(&self, workload: &Key) -> Vec<ObjectName> {
-        self.lock().by_workload.get(workload).cloned().unwrap_or_default()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock()
+        self.0.lock().by_workload.get(workload).cloned().unwrap_or_default()
     }
 }
 

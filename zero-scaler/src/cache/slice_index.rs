@@ -16,7 +16,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::Event;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::kubernetes::server_side_apply::controller_of;
 
@@ -56,24 +56,24 @@ impl SliceIndex {
     /// The slices of one Service, by name.
     pub fn of(&self, namespace: &str, service: &str) -> Vec<Arc<EndpointSlice>> {
         let name = (namespace.to_owned(), service.to_owned());
-        self.lock().current.by_service.get(&name).cloned().unwrap_or_default()
+        self.inner.lock().current.by_service.get(&name).cloned().unwrap_or_default()
     }
 
     /// The Services for which the zero-scaler wrote slices of a workload.
     pub fn services_with_slices_of(&self, workload: &Key) -> Vec<String> {
-        self.lock().current.services.get(workload).cloned().unwrap_or_default()
+        self.inner.lock().current.services.get(workload).cloned().unwrap_or_default()
     }
 
     /// Whether a slice of ours leads to this leased port, other than for this workload.
     pub fn leads_to(&self, port: u16, other_than: &Key) -> bool {
-        let current = &self.lock().current;
+        let current = &self.inner.lock().current;
         let all = current.leased_ports.get(&port).copied().unwrap_or_default();
         all > 0 && all > current.slices_leading_to(port, other_than)
     }
 
     /// Applies a watch event. Returns the leased ports to which no slice of ours leads any more.
     pub fn apply(&self, event: &Event<Decoded<EndpointSlice>>) -> Vec<u16> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let before: Vec<u16> = match event {
             Event::Init | Event::InitApply(_) => Vec::new(),
             Event::InitDone => inner.current.leased_ports.keys().copied().collect(),
@@ -95,10 +95,6 @@ impl SliceIndex {
             Event::Delete(slice) => inner.current.remove(slice.meta()),
         }
         before.into_iter().filter(|port| !inner.current.leased_ports.contains_key(port)).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock()
     }
 }
 
@@ -270,7 +266,9 @@ mod tests {
             (vec!["new".to_owned()], vec!["old".to_owned()])
         );
         index.apply(&Event::Delete(written("new-4", "new", "web")));
-        assert!(index.lock().current.services.len() == 1 && index.services_with_slices_of(&web).is_empty());
+        assert!(
+            index.inner.lock().current.services.len() == 1 && index.services_with_slices_of(&web).is_empty()
+        );
     }
 
     /// Kubernetes copies the labels of a Service to its slices.

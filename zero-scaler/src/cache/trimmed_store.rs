@@ -11,7 +11,7 @@ use autoscaler::api::key_of;
 use component_base::kubernetes::Decoded;
 use kube::Resource;
 use kube::runtime::watcher::Event;
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::RwLock;
 
 /// The objects of one API resource.
 #[derive(Debug)]
@@ -41,17 +41,18 @@ impl<T> Default for TrimmedStore<T> {
 impl<T> TrimmedStore<T> {
     /// The object of this name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
-        self.shared().current.decoded.get(&Key::new(namespace, name)).cloned()
+        self.0.read().current.decoded.get(&Key::new(namespace, name)).cloned()
     }
 
     /// Whether the object of this name exists and could not be decoded.
     pub fn is_undecodable(&self, namespace: &str, name: &str) -> bool {
-        self.shared().current.undecodable.contains(&Key::new(namespace, name))
+        self.0.read().current.undecodable.contains(&Key::new(namespace, name))
     }
 
     /// The keys of the objects that satisfy a condition.
     pub fn keys_where(&self, condition: impl Fn(&T) -> bool) -> Vec<Key> {
-        self.shared()
+        self.0
+            .read()
             .current
             .decoded
             .iter()
@@ -66,23 +67,15 @@ impl<T> TrimmedStore<T> {
         K: Resource<DynamicType = ()> + Clone,
     {
         match event {
-            Event::Init => self.exclusive().listing = Objects::default(),
-            Event::InitApply(object) => self.exclusive().listing.put(object, read),
+            Event::Init => self.0.write().listing = Objects::default(),
+            Event::InitApply(object) => self.0.write().listing.put(object, read),
             Event::InitDone => {
-                let mut inner = self.exclusive();
+                let mut inner = self.0.write();
                 inner.current = std::mem::take(&mut inner.listing);
             }
-            Event::Apply(object) => self.exclusive().current.put(object, read),
-            Event::Delete(object) => self.exclusive().current.remove(object),
+            Event::Apply(object) => self.0.write().current.put(object, read),
+            Event::Delete(object) => self.0.write().current.remove(object),
         }
-    }
-
-    fn shared(&self) -> RwLockReadGuard<'_, Inner<T>> {
-        self.0.read()
-    }
-
-    fn exclusive(&self) -> RwLockWriteGuard<'_, Inner<T>> {
-        self.0.write()
     }
 }
 

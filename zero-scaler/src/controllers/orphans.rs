@@ -71,7 +71,7 @@ pub(crate) async fn scale_orphans(context: Arc<Context>) {
 
 /// Watched targets that the zero-scaler scaled to zero, and the recorded ones of other kinds.
 fn targets_at_zero(cache: &ClusterCache) -> HashSet<Target> {
-    let mut targets_at_zero = cache.abandoned_targets.lock().clone();
+    let mut targets_at_zero = cache.abandoned_targets.workloads_at_zero.lock().clone();
     for (kind, targets) in [("Deployment", &cache.deployments), ("StatefulSet", &cache.stateful_sets)] {
         let keys = targets.keys_where(|t| t.scale.replicas == 0 && t.scale.writer == Writer::Us);
         targets_at_zero.extend(keys.into_iter().map(|key| target(kind, key)));

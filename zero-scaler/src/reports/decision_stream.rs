@@ -27,7 +27,7 @@ use autoscaler::{Decision, DecisionEvent, Key};
 use component_base::auth::ProjectedToken;
 use component_base::websocket::{ClientSocket, Connector, PeerError, PeerLimits, split};
 use http::HeaderValue;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_tungstenite::tungstenite::Message;
@@ -115,7 +115,7 @@ impl Decisions {
 
     /// The newest decision for a workload; `None` while no connected adapter has a fresh one.
     pub fn newest(&self, key: &Key, now: Instant) -> Option<ReceivedDecision> {
-        let by_peer = self.lock();
+        let by_peer = self.by_peer.lock();
         let received = by_peer.values().filter_map(|decisions| decisions.get(key));
         let fresh = received.filter(|received| received.is_fresh(now));
         fresh.max_by_key(|received| received.decision.decided_at).cloned()
@@ -201,7 +201,7 @@ impl Decisions {
 
     /// Stores a message of an adapter that arrived at `at`.
     pub fn receive(&self, peer: SocketAddr, event: DecisionEvent, at: Instant) {
-        let mut by_peer = self.lock();
+        let mut by_peer = self.by_peer.lock();
         let decisions = by_peer.entry(peer).or_default();
         let changed: Vec<Key> = match event {
             DecisionEvent::Snapshot(KnownItems { items: snapshot, skipped }) => {
@@ -249,7 +249,7 @@ impl Decisions {
 
     /// Removes expired decisions and enqueues their workloads; no event reports an expiry.
     fn expire(&self, now: Instant) {
-        let mut by_peer = self.lock();
+        let mut by_peer = self.by_peer.lock();
         let expired = by_peer
             .values_mut()
             .flat_map(|decisions| decisions.extract_if(|_, received| !received.is_fresh(now)));
@@ -266,12 +266,8 @@ impl Decisions {
 
     fn remove_peer(&self, peer: SocketAddr) {
         self.missing.lock().remove(&peer);
-        let removed = self.lock().remove(&peer);
+        let removed = self.by_peer.lock().remove(&peer);
         removed.into_iter().flatten().for_each(|(key, _)| self.changed.enqueue(key));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ByPeer> {
-        self.by_peer.lock()
     }
 }
 

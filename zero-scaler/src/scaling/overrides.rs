@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use autoscaler::Key;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// Least time between writes of the same size.
 pub(crate) const REWRITE_INTERVAL: Duration = Duration::from_secs(2);
@@ -34,7 +34,7 @@ struct Override {
 impl Overrides {
     /// Whether `size` may be written now. The target's replica count must be smaller.
     pub(crate) fn may_write(&self, key: &Key, size: i32, now: Instant) -> bool {
-        let overrides = self.lock();
+        let overrides = self.0.lock();
         let last = overrides.get(key);
         last.is_none_or(|last| {
             size > last.size || now.saturating_duration_since(last.written) >= REWRITE_INTERVAL
@@ -43,7 +43,7 @@ impl Overrides {
 
     /// Records a successful write. True once per panic, when the size was reverted too often.
     pub(crate) fn wrote(&self, key: &Key, size: i32, now: Instant) -> bool {
-        let mut overrides = self.lock();
+        let mut overrides = self.0.lock();
         let Some(last) = overrides.get_mut(key) else {
             if overrides.len() < MAX_TRACKED {
                 overrides.insert(key.clone(), Override { size, written: now, reverts: 0 });
@@ -57,16 +57,12 @@ impl Overrides {
 
     /// Ends a panic.
     pub(crate) fn end(&self, key: &Key) {
-        self.lock().remove(key);
+        self.0.lock().remove(key);
     }
 
     /// Drops workloads that no longer exist. Call it periodically.
     pub(crate) fn prune(&self, exists: impl Fn(&Key) -> bool) {
-        self.lock().retain(|key, _| exists(key));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Override>> {
-        self.0.lock()
+        self.0.lock().retain(|key, _| exists(key));
     }
 }
 
