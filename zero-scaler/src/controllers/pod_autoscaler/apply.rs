@@ -158,8 +158,9 @@ impl DueWrites {
             .as_ref()
             .is_none_or(|existing| existing.spec != sks || !is_owned_by(existing, uid));
         Self {
-            metric: metric_is_due.then(|| desired::metric_object(key, autoscaler, &metric)),
-            serverless_service: sks_is_due.then(|| desired::serverless_service_object(key, autoscaler, &sks)),
+            metric: metric_is_due.then(|| desired::child::<Metric>(key, autoscaler, &metric)),
+            serverless_service: sks_is_due
+                .then(|| desired::child::<ServerlessService>(key, autoscaler, &sks)),
             status: None,
             adopts: observed.metric.as_ref().is_some_and(|existing| existing.owner.as_deref() != uid)
                 || observed.serverless_service.as_ref().is_some_and(|existing| !is_owned_by(existing, uid)),

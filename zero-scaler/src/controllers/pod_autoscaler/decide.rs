@@ -73,7 +73,7 @@ const NO_CHANGE: SequencePosition =
 
 /// Plans one reconcile. `probe` is the result of its activator path probe, if one was sent.
 pub(super) fn decide(observed: &ObservedWorkload, probe: Option<bool>) -> Plan {
-    let before = before(observed);
+    let before = last_activation(&observed.autoscaler);
     let Ok(scale) = &observed.scale else { return without_scale(observed, before) };
     if is_paused(observed, scale) {
         return paused(observed);
@@ -323,18 +323,9 @@ pub(super) fn allowed(observed: &ObservedWorkload) -> bool {
     zero::is_allowed(observed.autoscaler.spec.scale_to_zero, &observed.settings)
 }
 
-/// The previous content of the condition Active; `None` for reasons outside Knative's table, such
-/// as Paused.
-fn before(observed: &ObservedWorkload) -> Option<ActiveCondition> {
-    last_activation(&observed.autoscaler)
-}
-
-fn was_at_zero(observed: &ObservedWorkload) -> bool {
-    observed.autoscaler.status.as_ref().and_then(|s| s.replicas) == Some(0)
-}
-
 fn has_left_zero(observed: &ObservedWorkload, scale: &Scale) -> bool {
-    was_at_zero(observed) && scale.replicas > 0
+    let status = observed.autoscaler.status.as_ref();
+    status.and_then(|status| status.replicas) == Some(0) && scale.replicas > 0
 }
 
 /// Number of pods that must be ready for the workload to be active.

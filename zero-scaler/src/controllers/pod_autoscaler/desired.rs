@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::{
-    Metric, MetricSpec, NoWakeSpec, PodAutoscaler, PodObservation, RequestTimeouts, ServerlessService,
-    ServerlessServiceSpec,
+    MetricSpec, NoWakeSpec, PodAutoscaler, PodObservation, RequestTimeouts, ServerlessServiceSpec,
 };
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::contract::selector::Selector;
@@ -113,24 +112,15 @@ fn seconds(duration: Duration) -> u32 {
     u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// The Metric, for server-side apply.
-pub(super) fn metric_object(key: &Key, autoscaler: &PodAutoscaler, spec: &MetricSpec) -> Value {
-    child(key, autoscaler, &Metric::kind(&()), spec)
-}
-
-/// The ServerlessService, for server-side apply.
-pub(super) fn serverless_service_object(
+/// The object of a workload that has this spec, for server-side apply.
+pub(super) fn child<K: Resource<DynamicType = ()>>(
     key: &Key,
     autoscaler: &PodAutoscaler,
-    spec: &ServerlessServiceSpec,
+    spec: &impl Serialize,
 ) -> Value {
-    child(key, autoscaler, &ServerlessService::kind(&()), spec)
-}
-
-fn child(key: &Key, autoscaler: &PodAutoscaler, kind: &str, spec: &impl Serialize) -> Value {
     json!({
         "apiVersion": PodAutoscaler::api_version(&()),
-        "kind": kind,
+        "kind": K::kind(&()),
         "metadata": {
             "name": key.name,
             "namespace": key.namespace,
@@ -148,7 +138,7 @@ mod tests {
     use autoscaler::settings::AutoscalerConfig;
 
     use super::*;
-    use autoscaler::api::{SelectorSource, SksMode};
+    use autoscaler::api::{Metric, SelectorSource, ServerlessService, SksMode};
 
     const REQUIRED: SidecarMode = SidecarMode::Required;
 
@@ -284,7 +274,7 @@ mod tests {
         let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
         let spec = metric(&autoscaler, &selection("app=web"), "app=web", REQUIRED, Some(10), false);
         assert_eq!(
-            metric_object(&key, &autoscaler, &spec),
+            child::<Metric>(&key, &autoscaler, &spec),
             json!({
                 "apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "Metric",
                 "metadata": {"name": "web", "namespace": "shop", "labels": {"autoscaling.rouse.dev/workload": "web"},
@@ -293,7 +283,7 @@ mod tests {
                 "spec": {"service": "web-service", "selector": "app=web", "containerConcurrency": 10},
             })
         );
-        let object = serverless_service_object(
+        let object = child::<ServerlessService>(
             &key,
             &autoscaler,
             &serverless_service(&autoscaler, &selection("app=web"), &settings, REQUIRED, &plan()),
