@@ -4,6 +4,7 @@
 //! `kube-system/extension-apiserver-authentication`, and may change them at any time. Verification
 //! costs more than the rest of a request, so a connection caches it for a few seconds.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use component_base::auth::User;
 use http::{HeaderMap, HeaderName};
+use percent_encoding::percent_decode_str;
 use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
@@ -211,29 +213,7 @@ fn values(headers: &HeaderMap, name: &HeaderName) -> impl Iterator<Item = String
     values.filter_map(|value| value.to_str().ok()).filter(|value| !value.is_empty()).map(str::to_owned)
 }
 
-/// Decodes `%xx`. Invalid escapes stay as they are, and so does text that would not be UTF-8.
+/// Text that would not be UTF-8 stays as it is, and so do invalid escapes.
 fn percent_decode(text: &str) -> String {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let escaped = match rest {
-            [b'%', high, low, ..] => hex(*high).zip(hex(*low)).map(|(high, low)| high * 16 + low),
-            _ => None,
-        };
-        match escaped {
-            Some(byte) => {
-                decoded.push(byte);
-                rest = rest.get(3..).unwrap_or_default();
-            }
-            None => {
-                decoded.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8(decoded).unwrap_or_else(|_| text.to_owned())
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+    percent_decode_str(text).decode_utf8().map_or_else(|_| text.to_owned(), Cow::into_owned)
 }
