@@ -6,7 +6,6 @@
 //! any client can cause have budgets apart from the others.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -85,10 +84,6 @@ pub trait Reviewer: std::fmt::Debug + Send + Sync {
 #[derive(Clone)]
 pub struct KubernetesReviewer {
     client: Client,
-    budgets: Arc<ReviewBudgets>,
-}
-
-struct ReviewBudgets {
     accesses: ReviewBudget,
     anonymous: ReviewBudget,
 }
@@ -98,11 +93,8 @@ struct ReviewBudgets {
 impl KubernetesReviewer {
     /// The client's service account needs the ClusterRole `system:auth-delegator`.
     pub fn new(client: Client) -> Self {
-        let budgets = ReviewBudgets {
-            accesses: ReviewBudget::new(ACCESS_REVIEWS),
-            anonymous: ReviewBudget::new(ANONYMOUS_REVIEWS),
-        };
-        Self { client, budgets: Arc::new(budgets) }
+        let accesses = ReviewBudget::new(ACCESS_REVIEWS);
+        Self { client, accesses, anonymous: ReviewBudget::new(ANONYMOUS_REVIEWS) }
     }
 
     async fn review_token(&self, token: &str, audience: Option<&str>) -> Result<Option<User>, ReviewError> {
@@ -161,7 +153,7 @@ impl Reviewer for KubernetesReviewer {
 
     fn access(&self, spec: SubjectAccessReviewSpec) -> BoxFuture<'_, Result<Access, ReviewError>> {
         let is_anonymous = spec.user.as_deref() == Some(ANONYMOUS);
-        let budget = if is_anonymous { &self.budgets.anonymous } else { &self.budgets.accesses };
+        let budget = if is_anonymous { &self.anonymous } else { &self.accesses };
         Box::pin(within(budget, self.review_access(spec)))
     }
 }
