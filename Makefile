@@ -235,7 +235,8 @@ lint: module-graph deny ## Check formatting, lints, the layout of code and crate
 
 .PHONY: module-graph
 module-graph: ## Print which module uses which, and fail on cycles, crowded folders and long files
-	@cargo run --quiet --locked --package module-graph -- $(ARGS)
+	@$(LINTING_CARGO) build --quiet $(ALL) --bin module-graph
+	@$(CARGO_TARGET_DIR)/debug/module-graph $(ARGS)
 
 .PHONY: deny
 deny: $(CARGO_DENY) ## Check licences, duplicates and sources of crates
