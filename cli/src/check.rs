@@ -100,8 +100,10 @@ async fn installed(
     let shared = Arc::new(cluster::shared_facts::shared_facts(&cluster));
     let groups = ApiGroups::read(session).await;
     let gateways = Gateways::read(session, &groups, &mut unchecked).await;
+    let monitors = read_namespace::service_monitors(session, &groups, &mut unchecked).await;
     for namespace in read_namespace::namespaces(session, only, &mut unchecked).await {
-        let objects = read_namespace::read(session, &namespace, &groups, &gateways, &mut unchecked).await;
+        let objects =
+            read_namespace::read(session, &namespace, &groups, &gateways, &monitors, &mut unchecked).await;
         let objects = Arc::new(objects);
         if only.is_none() {
             findings.extend(workload::without_workload(&objects));

@@ -19,6 +19,7 @@ use super::fetched::Fetched;
 use super::front_door::FrontDoor;
 use super::peer_authentication::PeerAuthentication;
 use super::selection::matches;
+use super::selection::service_monitor::ServiceMonitor;
 
 /// The objects of one namespace. A list that could not be read is empty, or `None` where an absent
 /// object would be a finding.
@@ -40,6 +41,8 @@ pub struct NamespaceObjects {
     /// Ingresses and routes of the Gateway API.
     pub front_doors: Vec<FrontDoor>,
     pub inference_pools: Vec<InferencePool>,
+    /// Those that select Services here, of all namespaces.
+    pub service_monitors: Vec<ServiceMonitor>,
     /// Those of the whole mesh as well.
     pub peer_authentications: Vec<PeerAuthentication>,
     pub network_policies: Vec<NetworkPolicy>,

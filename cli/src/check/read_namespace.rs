@@ -15,11 +15,12 @@ use kube::{Api, ResourceExt};
 
 use super::namespace_objects::{NamespaceObjects, OtherScaler};
 use super::peer_authentication::{self, PeerAuthentication};
+use super::selection::service_monitor::{self, ServiceMonitor};
 use crate::connection::Session;
 use crate::workloads::list_all;
 pub(super) use front_doors::Gateways;
 pub(super) use listing::ApiGroups;
-use listing::{dynamic, keep, known, list};
+use listing::{dynamic, keep, known, list, objects};
 
 /// The namespace of the named workload; else each one with a PodAutoscaler or an HPA.
 pub(super) async fn namespaces(
@@ -50,6 +51,7 @@ pub(super) async fn read(
     namespace: &str,
     groups: &ApiGroups,
     gateways: &Gateways,
+    monitors: &[ServiceMonitor],
     unchecked: &mut Vec<String>,
 ) -> NamespaceObjects {
     let what = |kind: &str| format!("{kind} in {namespace}");
@@ -68,11 +70,27 @@ pub(super) async fn read(
         pods: keep(list(session, namespace).await, &what("pods"), unchecked),
         front_doors: gateways.front_doors(session, namespace, unchecked).await,
         inference_pools: inference_pools(session, namespace, groups, unchecked).await,
+        service_monitors: monitors.iter().filter(|it| it.is_for(namespace)).cloned().collect(),
         peer_authentications: peer_authentications(session, namespace, groups, unchecked).await,
         network_policies: keep(list(session, namespace).await, &what("NetworkPolicies"), unchecked),
         disruption_budgets: keep(list(session, namespace).await, &what("PodDisruptionBudgets"), unchecked),
         other_scalers: other_scalers(session, namespace, groups, unchecked).await,
     }
+}
+
+/// Of all namespaces, or of the one that the user chose.
+pub(super) async fn service_monitors(
+    session: &Session,
+    groups: &ApiGroups,
+    unchecked: &mut Vec<String>,
+) -> Vec<ServiceMonitor> {
+    if !groups.may_have(service_monitor::GROUP) {
+        return Vec::new();
+    }
+    let kind = GroupVersionKind::gvk(service_monitor::GROUP, service_monitor::VERSION, service_monitor::KIND);
+    let namespace = session.only_namespace.as_deref();
+    let found = objects(session, namespace, &kind, service_monitor::PLURAL, unchecked).await;
+    found.iter().flatten().filter_map(ServiceMonitor::new).collect()
 }
 
 /// Of the present group and the one before, both of which a cluster may have.

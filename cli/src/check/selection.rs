@@ -1,6 +1,7 @@
 //! Selectors of objects: by labels, and [of NetworkPolicies](network_policy).
 
 pub mod network_policy;
+pub mod service_monitor;
 
 use std::collections::BTreeMap;
 

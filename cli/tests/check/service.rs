@@ -67,6 +67,32 @@ async fn names_selector_that_matches_the_pods_of_two_targets() {
 }
 
 #[tokio::test]
+async fn names_service_monitor_of_a_service_without_a_selector() {
+    let api = healthy();
+    let monitor = |namespaces: Value| {
+        json!({
+            "apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
+            "metadata": {"name": "web", "namespace": "monitoring"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "namespaceSelector": namespaces},
+        })
+    };
+    let path = "/apis/monitoring.coreos.com/v1/namespaces/monitoring/servicemonitors/web";
+    let labels = |app: &str| set(&api, SERVICE, "/metadata/labels", json!({"app": app}));
+    labels("web");
+    api.put(path, monitor(json!({"matchNames": ["shop"]})));
+    assert_eq!(findings(&api).await, Vec::<Value>::new(), "Kubernetes writes the endpoints");
+    set(&api, SERVICE, "/spec/selector", Value::Null);
+    assert_only(&api, "ServiceMonitor monitoring/web", "PodsNotScraped", "PodMonitor").await;
+    api.put(path, monitor(json!({"any": true})));
+    assert_only(&api, "ServiceMonitor monitoring/web", "PodsNotScraped", "PodMonitor").await;
+    labels("api");
+    assert_eq!(findings(&api).await, Vec::<Value>::new(), "it selects another Service");
+    labels("web");
+    api.put(path, monitor(Value::Null));
+    assert_eq!(findings(&api).await, Vec::<Value>::new(), "it is for its own namespace");
+}
+
+#[tokio::test]
 async fn names_foreign_endpoints() {
     let api = healthy();
     let slice = |manager: &str| {

@@ -109,6 +109,10 @@ reasons! {
         "give the selector labels of the pod template, or correct the Service that the HPA's metric names";
     SeveralTargetsSelected: "Service", "Its selector matches the pods of two targets.",
         "give the selector a label that the pods of one of the two alone have";
+    PodsNotScraped: "ServiceMonitor",
+        "It selects a Service without a selector: Prometheus finds activators or nothing, and the metrics of \
+         the pods end.",
+        "replace it by a PodMonitor; see docs/howto/requests-at-zero.md";
     ActivatorBypassed: "Ingress, HTTPRoute, GRPCRoute",
         "It leads to another Service of the workload's pods, so its requests do not wake the workload.",
         "name the Service of the workload, which the message names";

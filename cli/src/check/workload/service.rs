@@ -3,8 +3,9 @@
 use autoscaler::api::targets_sidecar;
 use autoscaler::findings::reasons::CheckReason;
 use autoscaler::findings::service::{ServiceFields, not_found, other_targets};
-use k8s_openapi::api::core::v1::ServiceSpec;
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::ResourceExt;
 
 use crate::check::fetched::Fetched;
 use crate::check::finding::Finding;
@@ -44,7 +45,24 @@ pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     let object = format!("Service {}/{name}", workload.key.namespace);
     let spec = service.spec.clone().unwrap_or_default();
     let local = local_traffic(workload, &spec, &object);
-    local.into_iter().chain(other_pods(workload, &spec, &object)).collect()
+    let findings = local.into_iter().chain(other_pods(workload, &spec, &object));
+    findings.chain(scraped(workload, service)).collect()
+}
+
+/// Kubernetes writes no Endpoints for a Service without a selector, and its slices have activators.
+fn scraped(workload: &WorkloadObjects, service: &Service) -> Option<Finding> {
+    if !ServiceFields::of(service).is_managed() {
+        return None;
+    }
+    let mut monitors = workload.namespace.service_monitors.iter();
+    let monitor = monitors.find(|monitor| monitor.selects(service.labels()))?;
+    let problem = format!(
+        "it selects Service {} without a selector, so Prometheus finds activators or nothing, and none of the \
+         pods of {}",
+        service.name_any(),
+        workload.target_name()
+    );
+    Some(Finding::warning(&monitor.object, CheckReason::PodsNotScraped, problem))
 }
 
 /// Activators run on few nodes.
