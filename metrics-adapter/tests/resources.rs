@@ -21,7 +21,7 @@ use component_base::kubernetes::lease::Leadership;
 use fake_api::{FakeApi, Outage};
 use http::StatusCode;
 use kube::runtime::watcher::Event;
-use learning::WorkloadLearning;
+use learning::{PodSecond, WorkloadLearning};
 use metrics_adapter::learning::resources::resource_reader::ResourceReader;
 use metrics_adapter::learning::resources::resource_readings::{
     ResourceReadings, ResourceStatus, ResourceUsage,
@@ -82,7 +82,8 @@ impl Reader {
 
     /// The memory in the next second that is scraped of a pod.
     fn take(&self, name: &str) -> Option<f64> {
-        self.readings.take_memory(&self.pods.get("shop", name).unwrap())
+        let pod = self.pods.get("shop", name).unwrap();
+        self.readings.add_to(PodSecond::default(), &pod).memory
     }
 
     fn requests(&self) -> Vec<String> {
