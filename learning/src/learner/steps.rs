@@ -149,8 +149,8 @@ impl Learner {
         }
     }
 
-    /// Whether the pods can be as many as the target wants. At `maxReplicas` a pod carries more, and
-    /// a lower target changes nothing that would be its result.
+    /// Whether the pods can be as many as the target wants. At `maxReplicas` a pod carries more,
+    /// and a lower target changes nothing that would be its result.
     fn pods_follow(&self) -> bool {
         self.trial.sums.mean_load() <= TUNING.steps.most_carried * self.target
     }

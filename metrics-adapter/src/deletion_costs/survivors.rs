@@ -17,9 +17,10 @@ pub struct Candidate<P> {
     pub has_cost: bool,
 }
 
-/// The changes after which the busy pods are deleted last: each pod that gets a cost (true) or loses
-/// its own. Without a busy pod nothing changes: a cost is wrong only while another pod needs it. Nor
-/// if all are busy: none can be spared then. Of equally busy pods, the first ones get a cost.
+/// The changes after which the busy pods are deleted last: each pod that gets a cost (true) or
+/// loses its own. Without a busy pod nothing changes: a cost is wrong only while another pod needs
+/// it. Nor if all are busy: none can be spared then. Of equally busy pods, the first ones get a
+/// cost.
 pub fn cost_changes<P>(mut pods: Vec<Candidate<P>>) -> Vec<(P, bool)> {
     let busy = pods.iter().filter(|pod| pod.load > 0.0).count();
     if busy == 0 || busy == pods.len() {

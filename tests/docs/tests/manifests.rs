@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_yaml_ng::Value;
 
 /// The ports that the activators lease: no container declares them.
-const LEASED: RangeInclusive<u64> = 20_000..=29_999;
+const LEASED: RangeInclusive<u64> = 10_000..=49_999;
 
 /// All objects of `deploy`, by file. Its components are compared with the chart in `chart/tests`.
 fn manifests() -> BTreeMap<String, Vec<Value>> {

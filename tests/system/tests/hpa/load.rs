@@ -12,8 +12,8 @@ use system_tests::workloads::deadlines::POD_START;
 use system_tests::workloads::hpa_status::scaling_active;
 use system_tests::workloads::workload::{Workload, replicas, state, until_replicas};
 
-/// Long beside a connection's begin on a busy machine, in which the client has no request in flight:
-/// at 100 ms per request, four pods that start at once took a third of the concurrency.
+/// Long beside a connection's begin on a busy machine, in which the client has no request in
+/// flight: at 100 ms per request, four pods that start at once took a third of the concurrency.
 const STEADY_WORK: Duration = Duration::from_secs(1);
 
 #[tokio::test]

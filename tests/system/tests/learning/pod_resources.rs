@@ -40,8 +40,8 @@ struct LimitedApp {
 #[ignore = "needs a cluster with Rouse and metrics-server: run make test-learning"]
 async fn target_ends_at_a_limit_of_cpu_or_memory_without_a_number() -> Result<()> {
     let namespace = begin_exclusive("limited").await?;
-    // 0.2 s of CPU a second and 10 ms a request are 20 requests a second, each of which takes 510 ms:
-    // 10.2 at a time.
+    // 0.2 s of CPU a second and 10 ms a request are 20 requests a second, each of which takes
+    // 510 ms: 10.2 at a time.
     let cpu = LimitedApp {
         name: "cpu",
         arguments: &["serve", "--cpu-ms=10"],
