@@ -12,13 +12,15 @@ use system_tests::cluster::namespace::TestNamespace;
 use system_tests::cluster::version::Feature;
 use system_tests::timeline::{Change, Timeline};
 use system_tests::traffic::load::{
-    self, Load, send_one_request, until_activators_respond, until_first_response,
+    self, LONGEST, Load, send_one_request, until_activators_respond, until_first_response,
 };
 use system_tests::wait;
 use system_tests::workloads::deadlines::{POD_START, TO_ZERO};
 use system_tests::workloads::scale_target::{ScaleTarget, ScaleTargets};
-use system_tests::workloads::workload::{Workload, replicas, scale, state, until_replicas};
+use system_tests::workloads::workload::{Workload, scale, until_replicas};
 
+/// Pods that start on a busy machine take concurrency from the load for some seconds.
+const SCALED: Duration = Duration::from_secs(60);
 /// Enough for a reconcile, garbage collection and kube-proxy.
 const RECONCILED: Duration = Duration::from_secs(60);
 
@@ -61,11 +63,13 @@ async fn workload_without_hpa_scales_from_zero_up_and_back() -> Result<()> {
     let mut timeline = Timeline::follow(&namespace, "direct");
     send_one_request(&url, &namespace).await.context("the held request")?;
     // Long compared with a client's pauses, so that a busy machine does not lower the concurrency.
-    let work = Duration::from_millis(250);
-    let load = Load::concurrency(&url, 20, work, Duration::from_secs(20));
-    load::ensure_all_ok(&load.run(&namespace).await?)?;
-    let size = replicas(&namespace, "direct").await?;
-    ensure!(size == 4, "{size} pods for 20 requests of 5 each; {}", state(&namespace, "direct").await);
+    let work = Duration::from_secs(1);
+    let mut load = Load::concurrency(&url, 20, work, LONGEST).start(&namespace).await?;
+    until_replicas(&namespace, "direct", |n| n == 4, SCALED)
+        .await
+        .context("4 pods for 20 requests of 5 each")?;
+    load::ensure_all_ok(&load.until_now().await?)?;
+    drop(load);
     until_replicas(&namespace, "direct", |n| n == 0, TO_ZERO).await?;
     let writers = timeline.drain().into_iter().filter_map(|entry| match entry.change {
         Change::Scaled { by, .. } => by,
