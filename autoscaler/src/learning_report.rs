@@ -36,7 +36,7 @@ pub struct LearningReport {
     pub phase: Phase,
     /// Whether the first target, which is no number of the user, stays because requests are too
     /// long. Of adapters of earlier versions always false.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub long_requests: bool,
     /// From 0 (none) to 1: how much the evidence supports the target.
     pub confidence: f64,
@@ -78,13 +78,9 @@ fn no_backlog() -> f64 {
     1.0
 }
 
-// By reference, as serde needs them.
+// By reference, as serde needs it.
 fn is_no_backlog(backlog: &f64) -> bool {
     *backlog == no_backlog()
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// Whether two targets differ by at most one percent.

@@ -186,7 +186,7 @@ mod tests {
         endpoint_with(counter())
     }
 
-    /// An endpoint whose drains end after a quiet period, and whose app never starts.
+    /// An endpoint with drains that end after a quiet period, and an app that never starts.
     fn endpoint_with(counter: Arc<RequestCounter>) -> Arc<AdminEndpoint> {
         let uncounted = Arc::new(UncountedPlaces::new(ConcurrencyLimit::Unlimited));
         let drain = Arc::new(Drain::new(counter, uncounted, QUIET, Duration::from_secs(25)));

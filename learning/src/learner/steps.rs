@@ -39,9 +39,7 @@ impl Learner {
         match assessment.pressure {
             Pressure::High if self.raised_last() => self.restore_good(assessment.severity, at),
             Pressure::High => self.lower(&assessment, at),
-            Pressure::Unknown if self.raised_above_knee(&assessment) => {
-                self.restore_good(assessment.severity, at)
-            }
+            Pressure::Unknown if self.raised_above_knee() => self.restore_good(assessment.severity, at),
             Pressure::Unknown if self.spec.objective.is_some() || self.spec.is_free() => {
                 self.raise(&assessment, at, &TUNING.steps.raises)
             }
@@ -255,8 +253,8 @@ impl Learner {
     /// Whether more load still brings throughput: by the last change of the load, or else by the
     /// time at low load.
     fn is_below_knee(&self, assessment: &Assessment) -> bool {
-        match (self.elasticity(), assessment.slowdown) {
-            (Some((elasticity, deviation)), _) => elasticity + deviation >= TUNING.steps.elastic,
+        match (self.raise_pays(), assessment.slowdown) {
+            (Some(pays), _) => pays,
             // The load of a long trial varies, so its deviation is not one of the mean.
             (None, Some(slowdown)) if self.phase == Phase::Settled => {
                 slowdown <= 1.0 + TUNING.steps.slower / 2.0
@@ -268,11 +266,14 @@ impl Learner {
 
     /// Whether the last raise brought load and no throughput. With an objective its misses show
     /// what that costs.
-    fn raised_above_knee(&self, assessment: &Assessment) -> bool {
-        self.spec.objective.is_none()
-            && self.raised_last()
-            && self.elasticity().is_some()
-            && !self.is_below_knee(assessment)
+    fn raised_above_knee(&self) -> bool {
+        self.spec.objective.is_none() && self.raise_pays() == Some(false)
+    }
+
+    /// Whether the last raise brought throughput; `None` if it brought no load either.
+    fn raise_pays(&self) -> Option<bool> {
+        let (elasticity, deviation) = self.elasticity()?;
+        Some(elasticity + deviation >= TUNING.steps.elastic)
     }
 
     /// Relative growth of a pod's throughput over the growth of its load, from before the last

@@ -34,7 +34,7 @@ impl Throughputs {
         self.seconds.push_back(throughput);
     }
 
-    /// Mean between these times; `None` unless all of it is known.
+    /// Mean between these times; `None` if a second of them is missing.
     pub(in crate::learner) fn mean(&self, from: Duration, to: Duration) -> Option<f64> {
         let ago = |time: Duration| usize::try_from(self.newest.checked_sub(time.as_secs())?).ok();
         let (from, to) = (ago(from)?, ago(to)?);

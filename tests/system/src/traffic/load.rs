@@ -34,6 +34,11 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The duration of a load that a test ends, by dropping it: longer than each test.
 pub const LONGEST: Duration = Duration::from_secs(1200);
 
+/// The work of each request where a test compares a size with the concurrency. It is long beside a
+/// connection's begin on a busy machine, in which the client has no request in flight: at 100 ms,
+/// four pods that start at once took a third of the concurrency.
+pub const STEADY_WORK: Duration = Duration::from_secs(1);
+
 /// How requests are sent.
 #[derive(Clone, Copy, Debug)]
 pub enum LoadShape {

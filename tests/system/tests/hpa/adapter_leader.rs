@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
 use system_tests::cluster::installation::{self, begin_exclusive, leader, system_api, until_other_leads};
 use system_tests::cluster::namespace::TestNamespace;
-use system_tests::traffic::load::{LONGEST, Load, until_first_response};
+use system_tests::traffic::load::{LONGEST, Load, STEADY_WORK, until_first_response};
 use system_tests::traffic::metric::{API, client_without_retries, get_json, service_metric_milli};
 use system_tests::wait;
 use system_tests::workloads::workload::{Workload, replicas, state, until_replicas};
@@ -55,9 +55,7 @@ async fn size_stays_when_leading_adapter_is_deleted_or_killed() -> Result<()> {
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
     until_first_response(&url, &namespace, UP).await?;
-    // Long beside a connection's begin on a busy machine, in which no request is in flight.
-    let work = Duration::from_secs(1);
-    let load = Load::concurrency(&url, 20, work, LONGEST);
+    let load = Load::concurrency(&url, 20, STEADY_WORK, LONGEST);
     let running = load.start(&namespace).await?;
     let began = tokio::time::Instant::now();
     until_replicas(&namespace, "steady", |n| n == 4, Duration::from_secs(45)).await?;

@@ -6,15 +6,11 @@ use anyhow::{Context, Result, ensure};
 use system_tests::cluster::installation::begin_exclusive;
 use system_tests::cluster::namespace::{is_ready, pods_of};
 use system_tests::timeline::{Change, Timeline};
-use system_tests::traffic::load::{self, LONGEST, Load, until_route_programmed};
+use system_tests::traffic::load::{self, LONGEST, Load, STEADY_WORK, until_route_programmed};
 use system_tests::wait;
 use system_tests::workloads::deadlines::POD_START;
 use system_tests::workloads::hpa_status::scaling_active;
 use system_tests::workloads::workload::{Workload, replicas, state, until_replicas};
-
-/// Long beside a connection's begin on a busy machine, in which the client has no request in
-/// flight: at 100 ms per request, four pods that start at once took a third of the concurrency.
-const STEADY_WORK: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]

@@ -93,7 +93,7 @@ async fn learn(namespace: &TestNamespace, app: LimitedApp) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the app's arguments and limits, and waits for the pods that have them.
+/// Replaces the app's arguments and limits.
 async fn limit(namespace: &TestNamespace, app: &LimitedApp) -> Result<()> {
     let container = json!({"name": "app", "args": app.arguments, "resources": {"limits": app.limits}});
     let patch = json!({"spec": {"template": {"spec": {"containers": [container]}}}});

@@ -12,7 +12,7 @@ use system_tests::cluster::namespace::TestNamespace;
 use system_tests::cluster::version::Feature;
 use system_tests::timeline::{Change, Timeline};
 use system_tests::traffic::load::{
-    self, LONGEST, Load, send_one_request, until_activators_respond, until_first_response,
+    self, LONGEST, Load, STEADY_WORK, send_one_request, until_activators_respond, until_first_response,
 };
 use system_tests::wait;
 use system_tests::workloads::deadlines::{POD_START, TO_ZERO};
@@ -62,9 +62,7 @@ async fn workload_without_hpa_scales_from_zero_up_and_back() -> Result<()> {
     until_activators_respond(&url, &namespace, RECONCILED).await?;
     let mut timeline = Timeline::follow(&namespace, "direct");
     send_one_request(&url, &namespace).await.context("the held request")?;
-    // Long compared with a client's pauses, so that a busy machine does not lower the concurrency.
-    let work = Duration::from_secs(1);
-    let mut load = Load::concurrency(&url, 20, work, LONGEST).start(&namespace).await?;
+    let mut load = Load::concurrency(&url, 20, STEADY_WORK, LONGEST).start(&namespace).await?;
     until_replicas(&namespace, "direct", |n| n == 4, SCALED)
         .await
         .context("4 pods for 20 requests of 5 each")?;
