@@ -29,10 +29,11 @@ pub(super) struct Lingering {
     bytes: usize,
 }
 
-/// A connection with a close that always lingers.
+/// A connection with a close that lingers, unless it must close at once.
 #[derive(Debug)]
-pub(crate) struct LingeringStream<S> {
+pub(crate) struct LingeringStream<S, C> {
     stream: S,
+    closes_at_once: C,
     lingering: Option<Box<Lingering>>,
 }
 
@@ -68,13 +69,14 @@ impl Lingering {
 
 // === impl LingeringStream ===
 
-impl<S> LingeringStream<S> {
-    pub(crate) fn new(stream: S) -> Self {
-        Self { stream, lingering: None }
+impl<S, C: Fn() -> bool> LingeringStream<S, C> {
+    /// `closes_at_once` is called when the connection closes, and while it lingers.
+    pub(crate) fn new(stream: S, closes_at_once: C) -> Self {
+        Self { stream, closes_at_once, lingering: None }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for LingeringStream<S> {
+impl<S: AsyncRead + Unpin, C: Unpin> AsyncRead for LingeringStream<S, C> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -84,7 +86,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for LingeringStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin, C: Fn() -> bool + Unpin> AsyncWrite for LingeringStream<S, C> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -109,6 +111,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringStream<S> {
         let this = &mut *self;
         if this.lingering.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+        }
+        if (this.closes_at_once)() {
+            return Poll::Ready(Ok(()));
         }
         this.lingering.get_or_insert_with(Box::default).poll(cx, &mut this.stream).map(Ok)
     }

@@ -22,6 +22,7 @@ mod unsent_data;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use h2::server::Builder;
@@ -30,6 +31,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::InspectReader;
 
 use self::connection::Connection;
+use self::exchange::ConnectionSignals;
 use self::lifetime::Lifetime;
 use self::unread_data::UnreadData;
 use self::unsent_data::UnsentData;
@@ -94,7 +96,12 @@ impl Http2Server {
         let memory = Arc::<UploadMemory>::default();
         let unread = UnreadData::new(guard, memory.clone(), self.window);
         let mut heads = FrameHeads::new();
-        let stream = LingeringStream::new(stream);
+        let signals = Arc::<ConnectionSignals>::default();
+        let closes_at_once = {
+            let signals = signals.clone();
+            move || signals.closes_at_once.load(Ordering::Relaxed)
+        };
+        let stream = LingeringStream::new(stream, closes_at_once);
         let stream = InspectReader::new(stream, move |bytes: &[u8]| memory.receive(&mut heads, bytes));
         let handshake = self.builder.handshake::<_, UnsentData>(stream);
         let mut frames = tokio::select! {
@@ -105,11 +112,50 @@ impl Http2Server {
         };
         let lifetime = Lifetime::new(stop, closed, self.idle_timeout, frames.ping_pong(), self.ping);
         let timeouts = (self.idle_timeout, self.ping);
-        Connection::new(frames, handler, addresses, lifetime, unread, timeouts).run().await
+        Connection::new(frames, handler, addresses, lifetime, unread, signals, timeouts).run().await
     }
 }
 
 /// The largest window of HTTP/2 has 31 bits.
 fn connection_window(stream_window: u32) -> u32 {
     stream_window.saturating_mul(STREAMS).min(i32::MAX.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::pending;
+    use std::pin::pin;
+
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+    use crate::incoming_body::IncomingBody;
+
+    const PREFACE_AND_SETTINGS: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Otherwise idle connections of a client that stays would take more descriptors than their
+    /// places.
+    #[tokio::test(start_paused = true)]
+    async fn idle_connection_that_its_guard_closes_does_not_linger() {
+        let (mut client, stream) = duplex(1024);
+        client.write_all(PREFACE_AND_SETTINGS).await.unwrap();
+        let server = Http2Server::new(1 << 16, 1 << 14, 620 * SECOND, 30 * SECOND);
+        let handler = |_: Request<IncomingBody>, _: &Arc<ConnectionAddresses>| async {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
+        };
+        let addresses =
+            Arc::new(ConnectionAddresses::new(([127, 0, 0, 1], 80).into(), ([127, 0, 0, 1], 40_000).into()));
+        let began = Instant::now();
+        let closed = pin!(sleep(SECOND));
+        server.serve(stream, handler, (addresses, &()), pending::<()>(), closed).await.unwrap();
+        assert_eq!(began.elapsed(), SECOND);
+        // The client was not the one that closed.
+        client.read_to_end(&mut Vec::new()).await.unwrap();
+    }
 }

@@ -7,6 +7,7 @@
 
 mod support;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use conformance::addresses::AppAddress;
@@ -14,12 +15,13 @@ use conformance::app::TestApp;
 use conformance::http2::{PREFACE, frame};
 use conformance::runner::{ProxySettings, RunningProxy};
 use conformance::wire::Wire;
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::{
     activator, activator_without_sidecar, queue_proxy, tcp_activator_without_sidecar, tcp_queue_proxy,
 };
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// Longer than any step takes on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -31,6 +33,9 @@ const HARD_LIMIT: u64 = 1200;
 const BEYOND_SOFT_LIMIT: usize = 200;
 /// Fewer than the hard limit for their clients alone, and more for both ends.
 const BEYOND_HARD_LIMIT: usize = 680;
+/// More than the process has without proxies: pollers, pipes and the test's output.
+const OWN_DESCRIPTORS: usize = 64;
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 const SETTINGS: u8 = 4;
 
 /// What a client sends before it is idle.
@@ -66,6 +71,7 @@ async fn check<F: Future<Output = RunningProxy>>(
     count: usize,
     start: impl Fn(ProxySettings) -> F,
 ) {
+    timeout(DEADLINE, former_check_ended()).await.expect("the former proxy's connections end");
     setrlimit(Resource::Nofile, limit).unwrap();
     let app = TestApp::start(AppAddress::Loopback, Vec::new(), Vec::new()).await.unwrap();
     let settings = ProxySettings { app: app.address, header_timeout: DEADLINE, idle_timeout: DEADLINE };
@@ -74,14 +80,37 @@ async fn check<F: Future<Output = RunningProxy>>(
     for _ in 0..count {
         connections.push(connect(&proxy, idle).await);
     }
-    let mut client = Wire::new(TcpStream::connect(proxy.address).await.unwrap());
+    let mut client = Wire::new(connected(proxy.address).await);
     client.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
     let head = timeout(DEADLINE, client.head()).await.expect("a response in time").unwrap();
     assert_eq!(head.expect("a response").status().unwrap(), 200, "{limit:?} {idle:?}");
 }
 
+/// Its proxy's workers close their connections after it was dropped.
+async fn former_check_ended() {
+    while std::fs::read_dir("/proc/self/fd").unwrap().count() > OWN_DESCRIPTORS {
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// A connection of a client, which shares the limit with the proxy: the proxy may still hold the
+/// socket of a connection that it closes.
+async fn connected(address: SocketAddr) -> TcpStream {
+    let connection = async {
+        loop {
+            match TcpStream::connect(address).await {
+                Err(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
+                    sleep(POLL_INTERVAL).await;
+                }
+                connection => return connection.unwrap(),
+            }
+        }
+    };
+    timeout(DEADLINE, connection).await.expect("a descriptor in time")
+}
+
 async fn connect(proxy: &RunningProxy, idle: Idle) -> Wire<TcpStream> {
-    let mut client = Wire::new(TcpStream::connect(proxy.address).await.unwrap());
+    let mut client = Wire::new(connected(proxy.address).await);
     if idle == Idle::Http2 {
         client.send(&[PREFACE, &frame(SETTINGS, 0, 0, []).bytes()].concat()).await;
     }

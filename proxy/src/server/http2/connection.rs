@@ -81,6 +81,7 @@ where
         addresses: Arc<ConnectionAddresses>,
         lifetime: Lifetime<S, C>,
         unread: UnreadData<'a, G>,
+        signals: Arc<ConnectionSignals>,
         (idle_timeout, goaway_timeout): (Duration, Duration),
     ) -> Self {
         let ready = ReadyList::new();
@@ -95,7 +96,7 @@ where
             idle_timeout,
             goaway_timeout,
             was_idle: false,
-            signals: Arc::default(),
+            signals,
             ready,
             woken_streams: Vec::new(),
             frames_waker,
@@ -116,6 +117,8 @@ where
     /// another connection, also those that are not idempotent (RFC 9113, 6.8 and 8.7).
     async fn refuse(&mut self) {
         self.signals.refuses.store(true, Ordering::Relaxed);
+        // Its place is given to another connection, so its descriptor must not stay taken.
+        self.signals.closes_at_once.store(self.streams.idle_since().is_some(), Ordering::Relaxed);
         self.streams.poll_all();
         let refused = async {
             // Before GOAWAY, which drops what streams have not sent yet.

@@ -40,6 +40,8 @@ pub(super) struct ConnectionSignals {
     pub(super) drains: AtomicBool,
     /// Requests without a response were not begun, and are refused when they are polled.
     pub(super) refuses: AtomicBool,
+    /// Others need the descriptor: the close does not linger.
+    pub(super) closes_at_once: AtomicBool,
     /// Bytes of responses that the client has not read.
     pub(super) unsent: UnsentBytes,
 }
