@@ -61,6 +61,13 @@ impl Trial {
         total / (total / target).ceil().max(1.0)
     }
 
+    /// The target at which the pods would be one less than they were. Few pods do not become less
+    /// by the usual raises.
+    pub(crate) fn target_of_one_pod_less(&self) -> Option<f64> {
+        let pods = (self.sums.seconds / self.seconds).round();
+        (pods > 1.0).then(|| TUNING.steps.above_load * self.total_load() / (pods - 1.0))
+    }
+
     /// Bounds of the miss rate, this many standard deviations away.
     pub(crate) fn miss_rate_bounds(&self, deviations: f64) -> (f64, f64) {
         let count = self.sums.completions.max(1.0);
@@ -69,5 +76,33 @@ impl Trial {
         let deviation =
             deviations * (TUNING.evidence.design_effect * rate * (1.0 - rate).max(0.0) / count).sqrt();
         (rate - deviation, rate + deviation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten seconds of pods with this load each.
+    fn trial(pods: f64, load: f64) -> Trial {
+        let mut trial = Trial::default();
+        let second = Sums { seconds: pods, load: pods * load, ..Sums::default() };
+        (0..10).for_each(|_| trial.add(&second));
+        trial
+    }
+
+    #[test]
+    fn target_of_one_pod_less_removes_one_pod() {
+        for pods in 2..20 {
+            let trial = trial(f64::from(pods), 6.0);
+            let target = trial.target_of_one_pod_less().unwrap();
+            assert_eq!((f64::from(pods) * 6.0 / target).ceil(), f64::from(pods - 1), "{pods} pods: {target}");
+        }
+    }
+
+    #[test]
+    fn last_pod_is_not_removed() {
+        assert_eq!(trial(1.0, 6.0).target_of_one_pod_less(), None);
+        assert_eq!(Trial::default().target_of_one_pod_less(), None);
     }
 }

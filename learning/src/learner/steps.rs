@@ -179,9 +179,11 @@ impl Learner {
         }
         let first = self.is_first().then_some(TUNING.steps.first_raise);
         let most = self.most_for_memory();
-        let factors = first.iter().chain(factors);
-        let targets: Vec<_> =
-            factors.map(|factor| self.spec.clamp((self.target * factor).min(most))).collect();
+        let raised = first.iter().chain(factors).map(|factor| self.target * factor);
+        let targets: Vec<_> = raised
+            .chain(self.trial.target_of_one_pod_less().filter(|target| *target > self.target))
+            .map(|target| self.spec.clamp(target.min(most)))
+            .collect();
         match targets.iter().find(|target| self.may_raise_to(assessment, **target, at)) {
             Some(target) => self.change_to(*target, ChangeKind::Raise, at),
             None if self.waits_for_evidence(&targets) => self.fade_trial(),

@@ -88,12 +88,13 @@ impl Suspicion {
 // === impl FasterPods ===
 
 impl FasterPods {
-    /// Pods that are faster than those of this trial.
+    /// Pods that are faster than those of this trial. They may have less load, because they are
+    /// faster, and then the throughput of the former ones would be lower.
     fn than(trial: &Trial) -> Option<Self> {
         let enough = trial.sums.completions >= TUNING.steps.least_requests;
         let faster = TUNING.bracket.faster_app;
         enough.then(|| Self {
-            throughput: trial.sums.throughput() * faster,
+            throughput: trial.sums.throughput() * faster.sqrt(),
             time: trial.sums.mean_time() / faster,
         })
     }

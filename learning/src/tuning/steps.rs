@@ -69,6 +69,9 @@ pub(crate) struct StepTuning {
     /// Largest target over the load of the trial: more pods than the target needs show nothing
     /// about it. Simulation.
     pub(crate) most_ahead: f64,
+    /// Target over the load that pods would have if they were one less: with less, a decision would
+    /// follow the noise of the concurrency. Chosen.
+    pub(crate) above_load: f64,
     /// Share of a settled target that its pods carry, before a raise. Scenario `diurnal`.
     pub(crate) carried: f64,
     /// Load of a pod over the target from which on the pods do not follow the target: the HPA's
@@ -115,6 +118,7 @@ impl StepTuning {
         shows: 0.4,
         probe: 0.8,
         most_ahead: 1.6,
+        above_load: 1.05,
         carried: 0.83,
         most_carried: 1.25,
         lower_load: 0.8,
