@@ -55,6 +55,14 @@ var effects = []effect{
 	{"activator.maxReplicas", "2", "HorizontalPodAutoscaler activator", "spec.maxReplicas", "2"},
 	{"activator.fallbackWake", "false", "ClusterRole rouse-activator-fallback-waker", "", "absent"},
 	{"activator.fallbackWake", "false", "ClusterRoleBinding rouse-activator-fallback-waker", "", "absent"},
+	{"activator.mesh", "istio", "Deployment activator", "spec.template.metadata.labels", "{app.kubernetes.io/name: activator, sidecar.istio.io/inject: 'true'}"},
+	{"activator.mesh", "istio", "Deployment activator", "spec.template.metadata.annotations", "{cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes: state," +
+		" traffic.sidecar.istio.io/includeInboundPorts: '', traffic.sidecar.istio.io/includeOutboundIPRanges: '', traffic.sidecar.istio.io/includeOutboundPorts: '8012,8022'}"},
+	{"activator.mesh", "istio", "DestinationRule sidecars", "spec.trafficPolicy", "{tls: {mode: ISTIO_MUTUAL}}"},
+	{"activator.mesh", "istio", "ServiceEntry sidecars", "spec.ports", "[{name: tcp, number: 8012, protocol: TCP}, {name: tcp-admin, number: 8022, protocol: TCP}]"},
+	{"activator.mesh", "linkerd", "Deployment activator", "spec.template.metadata.annotations", "{cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes: state," +
+		" linkerd.io/inject: enabled, config.linkerd.io/skip-inbound-ports: 1-65535, config.linkerd.io/skip-outbound-ports: '1-8011,8013-8021,8023-65535'}"},
+	{"activator.mesh", "linkerd", "ServiceEntry sidecars", "", "absent"},
 	{"activator.waitingPage", `"<p title=\"{{name}}\">\n: é{{script}}"`, "ConfigMap waiting-page", "data", `{waiting-page.html: "<p title=\"{{name}}\">\n: é{{script}}"}`},
 	{"activator.traces.endpoint", "http://c:4318", "Deployment activator", container + "env.6", "{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: 'http://c:4318'}"},
 	{"activator.image.repository", "mirror/activator", "Deployment activator", container + "image", "mirror/activator:v0.1.0"},
@@ -255,6 +263,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"metricsAdapter: {securePort: 443}", "at '/metricsAdapter/securePort'"},
 		{"metricsAdapter: {hostNetwork: true}", "set metricsAdapter.securePort to a port that is free on all nodes"},
 		{"activator: {fallbackWake: 'yes'}", "at '/activator/fallbackWake'"},
+		{"activator: {mesh: ambient}", "at '/activator/mesh'"},
 		{"activator: {waitingPage: {}}", "at '/activator/waitingPage'"},
 		{"zeroScaler: {resources: {limits: {memory: 1 GiB}}}", "at '/zeroScaler/resources/limits/memory'"},
 		{"zeroScaler: {resources: {claims: []}}", "at '/zeroScaler/resources'"},

@@ -127,8 +127,9 @@ reasons! {
         "let it send to nodes, or see docs/howto/front-doors/aws.md and docs/howto/front-doors/gke.md";
     MeshStrict: "PeerAuthentication",
         "It requires mTLS of the pods in an Istio mesh, and activators are not in the mesh.",
-        "add a PeerAuthentication that selects the pods, with portLevelMtls PERMISSIVE for the port of the \
-         sidecar or app; see docs/howto/front-doors/istio.md";
+        "take the activators into the mesh (activator.mesh of the chart), or add a PeerAuthentication that \
+         selects the pods, with portLevelMtls PERMISSIVE for the port of the sidecar or app; see \
+         docs/howto/front-doors/istio.md";
     StatisticsBlocked: "NetworkPolicy", "The metrics-adapter cannot read the statistics of the pods.",
         "allow ingress from namespace rouse-system to the port that the message names, as the NetworkPolicy \
          in docs/reference/ports.md";
