@@ -354,7 +354,7 @@ test-doors: export VERSION := $(VERSION)
 test-doors: export CYCLES ?= 100
 test-doors: export ENVOY := $(ENVOY)
 test-doors: export TRAEFIK := $(TRAEFIK)
-test-doors: images cluster-ready $(ENVOY) $(TRAEFIK) /usr/sbin/nginx /usr/sbin/haproxy ## Run nginx, haproxy, Envoy and Traefik before workloads that go CYCLES (100) times to zero and back, and print a table
+test-doors: images cluster-ready $(ENVOY) $(TRAEFIK) /usr/sbin/nginx /usr/sbin/haproxy ## Run nginx, haproxy, Envoy, Traefik and a mesh with strict mTLS before workloads that go CYCLES (100) times to zero and back, and print a table (ARGS="-test.run Mesh" for some)
 	cd $(DOORS) && go test -c -o $(INTEROP)/doors.test
 	tests/system/on-cluster rouse-doors --nodes 2 --zones a,b -- $(CLUSTER) exec -- \
 	  $(INTEROP)/doors.test -test.parallel 12 -test.timeout 3h $(ARGS)

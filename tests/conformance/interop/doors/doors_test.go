@@ -25,76 +25,111 @@ const (
 	toZero = 3 * time.Minute
 	// slowStart needs several tries of a front door that repeats requests.
 	slowStart = 3 * time.Second
-	// A cycle with a thousand connections or repeated requests counts for so many others.
+	// A cycle with a thousand connections, repeated requests or a scale-up counts for so many others.
 	costlyFactor = 10
 	// One in so many cycles has requests while its workload is on the way to zero.
 	disturbed = 4
 )
 
-func doors() []door.Door {
-	protocols := []door.Protocol{door.HTTP1, door.HTTP2, door.GRPC, door.Websocket}
+func doors(cluster *workload.Cluster) []door.Door {
+	protocols := []door.Protocol{door.HTTP1, door.HTTP2, door.GRPC, door.Websocket, door.StickyAddress}
 	return []door.Door{
 		{Name: "kube-proxy alone", Protocols: protocols},
-		door.Nginx(), door.HAProxy(), door.Envoy(os.Getenv("ENVOY")),
+		door.Nginx(), door.HAProxy(), door.Envoy(os.Getenv("ENVOY"), cluster),
 		door.Traefik(os.Getenv("TRAEFIK")),
 	}
 }
 
 func TestDoors(t *testing.T) {
+	run := connect(t)
+	for at, door := range doors(run.cluster) {
+		run.addRows(door)
+		t.Run(door.Name, func(t *testing.T) {
+			t.Parallel()
+			run.repeat(t, door, run.start(t, at, door))
+		})
+	}
+}
+
+// runs has the workloads of a cluster, and the table of their requests.
+type runs struct {
+	cluster *workload.Cluster
+	cycles  int
+	table   check.Table
+}
+
+func connect(t *testing.T) *runs {
+	t.Helper()
 	cycles, err := strconv.Atoi(os.Getenv("CYCLES"))
 	if err != nil {
 		t.Fatalf("CYCLES: %v", err)
 	}
-	cluster := workload.Connect(t)
-	var table check.Table
-	t.Cleanup(func() { table.Print(os.Stdout, []string{"cycles", "requests", "failed"}) })
-	for at, door := range doors() {
-		for _, protocol := range door.Protocols {
-			table.Add(door.Name, string(protocol))
-		}
-		t.Run(door.Name, func(t *testing.T) { runDoor(t, cluster, at, door, cycles, &table) })
+	run := &runs{cluster: workload.Connect(t), cycles: cycles}
+	t.Cleanup(func() { run.table.Print(os.Stdout, []string{"cycles", "requests", "failed"}) })
+	return run
+}
+
+func (r *runs) addRows(front door.Door) {
+	for _, protocol := range front.Protocols {
+		r.table.Add(front.Name, string(protocol))
 	}
 }
 
-// runDoor creates a workload for each protocol, starts the front door before all of them, and runs
-// their cycles side by side.
-func runDoor(t *testing.T, cluster *workload.Cluster, at int, front door.Door, cycles int, table *check.Table) {
-	t.Parallel()
-	routes := make([]door.Route, len(front.Protocols))
-	workloads := make([]*workload.Workload, len(front.Protocols))
+// start creates a workload for each protocol, and starts the front door before all of them.
+func (r *runs) start(t *testing.T, at int, front door.Door) []*route {
+	t.Helper()
+	routes := make([]*route, len(front.Protocols))
+	plain := make([]door.Route, len(front.Protocols))
 	for i, protocol := range front.Protocols {
-		delay := time.Duration(0)
+		delay, pods := time.Duration(0), 1
 		if protocol == door.Retried {
 			delay = slowStart
 		}
+		if protocol.Sticky() {
+			pods = stickyPods
+		}
 		name := fmt.Sprintf("door-%d-%d", at, i)
-		workloads[i] = cluster.Create(t, name, delay)
-		routes[i] = door.Route{
-			Protocol: protocol, Name: name,
-			Listen: check.Loopback(check.FreePort(t)), Service: workloads[i].Address,
+		workload := r.cluster.Create(t, name, delay, pods)
+		plain[i] = door.Route{Protocol: protocol, Name: name, Listen: workload.Address, Service: workload.Address}
+		if front.Start != nil {
+			plain[i].Listen = check.Loopback(check.FreePort(t))
 		}
-	}
-	if front.Start != nil {
-		front.Start(t, routes, cluster.Kubectl)
-	}
-	for i, route := range routes {
-		if front.Start == nil {
-			route.Listen = route.Service
-		} else {
-			_, port, _ := strings.Cut(route.Listen, ":")
-			number, _ := strconv.Atoi(port)
-			check.WaitForPort(t, number)
+		if protocol == door.StickyAddress {
+			r.cluster.Kubectl(t, "", "patch", "service", name, "--patch", `{"spec": {"sessionAffinity": "ClientIP"}}`)
 		}
+		routes[i] = &route{plain[i], workload}
+	}
+	if front.Start == nil {
+		return routes
+	}
+	front.Start(t, plain, r.cluster.Kubectl)
+	for _, route := range routes {
+		_, port, _ := strings.Cut(route.Listen, ":")
+		number, _ := strconv.Atoi(port)
+		check.WaitForPort(t, number)
+	}
+	return routes
+}
+
+// route leads to a workload.
+type route struct {
+	door.Route
+	workload *workload.Workload
+}
+
+// repeat runs the cycles of all routes side by side.
+func (r *runs) repeat(t *testing.T, front door.Door, routes []*route) {
+	for _, route := range routes {
 		t.Run(string(route.Protocol), func(t *testing.T) {
 			t.Parallel()
-			count := cycles
-			if route.Protocol == door.Retried || route.Protocol == door.Kept {
-				count = (cycles + costlyFactor - 1) / costlyFactor
+			count := r.cycles
+			if route.Protocol == door.Retried || route.Protocol == door.Kept || route.Protocol.Sticky() {
+				count = (r.cycles + costlyFactor - 1) / costlyFactor
 			}
-			run := &cycle{workload: workloads[i], send: sender(route)}
+			run := &cycle{workload: route.workload, send: sender(route.Route)}
 			done, err := run.repeat(t.Context(), count)
 			for column, number := range map[string]int{"cycles": done, "requests": run.Requests, "failed": run.Failed} {
-				table.Record(front.Name, string(route.Protocol), column, strconv.Itoa(number))
+				r.table.Record(front.Name, string(route.Protocol), column, strconv.Itoa(number))
 			}
 			if err != nil || run.Failed > 0 {
 				t.Errorf("after %d cycles %d of %d requests failed, error %v; the first are\n%s", done, run.Failed,
@@ -146,7 +181,9 @@ func sender(route door.Route) func(context.Context, *cycle) error {
 	case door.Kept:
 		return sendThousand(load.HTTP1(route.Listen, "?work=1000"))
 	case door.Websocket:
-		return sendSessions(route.Listen)
+		return sendWebsockets(route.Listen)
+	case door.StickyCookie, door.StickyHash, door.StickyAddress:
+		return sendSticky(route)
 	case door.HTTP2:
 		client = load.HTTP2(route.Listen)
 	case door.GRPC:
@@ -180,8 +217,8 @@ func (c *cycle) untilServed(ctx context.Context) error {
 	return c.workload.UntilServed(ctx)
 }
 
-// sendSessions opens short sessions beside one that lasts as long as the load.
-func sendSessions(address string) func(context.Context, *cycle) error {
+// sendWebsockets opens short sessions beside one that lasts as long as the load.
+func sendWebsockets(address string) func(context.Context, *cycle) error {
 	return func(ctx context.Context, c *cycle) error {
 		long := make(chan struct{})
 		go func() {

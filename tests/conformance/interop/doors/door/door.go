@@ -24,7 +24,16 @@ const (
 	Retried Protocol = "HTTP/1.1, repeated after 1 s"
 	// Kept is HTTP/1.1 over a thousand kept connections.
 	Kept Protocol = "HTTP/1.1, 1,000 connections"
+	// StickyCookie is HTTP/1.1 with a cookie of the front door that names an endpoint.
+	StickyCookie Protocol = "HTTP/1.1, sticky by a cookie"
+	// StickyHash is HTTP/1.1, where the front door selects the endpoint by the hash of a cookie.
+	StickyHash Protocol = "HTTP/1.1, sticky by a hash"
+	// StickyAddress is HTTP/1.1, where kube-proxy selects the endpoint by the client's address.
+	StickyAddress Protocol = "HTTP/1.1, sticky by address"
 )
+
+// Sticky is whether the requests of a client go to the same pod.
+func (p Protocol) Sticky() bool { return p == StickyCookie || p == StickyHash || p == StickyAddress }
 
 // Route leads from a port of the front door to a Service.
 type Route struct {

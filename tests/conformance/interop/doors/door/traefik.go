@@ -32,7 +32,7 @@ spec:
 func Traefik(program string) Door {
 	return Door{
 		Name:      "Traefik " + strings.TrimPrefix(filepath.Base(program), "v"),
-		Protocols: []Protocol{HTTP1, HTTP2, GRPC, Websocket, Kept},
+		Protocols: []Protocol{HTTP1, HTTP2, GRPC, Websocket, Kept, StickyCookie},
 		Start: func(t *testing.T, routes []Route, kubectl Kubectl) {
 			t.Helper()
 			kubectl(t, each(routes, func(Protocol) string { return traefikIngress }), "apply", "--filename", "-")
@@ -45,6 +45,10 @@ func Traefik(program string) Door {
 				if route.Protocol == HTTP2 || route.Protocol == GRPC {
 					kubectl(t, "", "annotate", "service", route.Name,
 						"traefik.ingress.kubernetes.io/service.serversscheme=h2c")
+				}
+				if route.Protocol == StickyCookie {
+					kubectl(t, "", "annotate", "service", route.Name,
+						"traefik.ingress.kubernetes.io/service.sticky.cookie=true")
 				}
 			}
 			check.StartProcess(t, program, arguments...)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// namespace of all workloads.
-const namespace = "rouse-doors"
+// Namespace of all workloads.
+const Namespace = "rouse-doors"
 
 // Cluster runs kubectl, and follows what Rouse writes.
 type Cluster struct {
@@ -32,18 +32,19 @@ func Connect(t *testing.T) *Cluster {
 	c := &Cluster{
 		kubectl: strings.TrimSpace(string(path)), version: os.Getenv("VERSION"), states: newStates(),
 	}
-	c.Kubectl(t, "", "create", "namespace", namespace)
+	c.Kubectl(t, `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "`+Namespace+`"}}`, "apply", "--filename", "-")
 	c.Kubectl(t, "", "--namespace", "rouse-system", "patch", "configmap", "config-autoscaler", "--type", "merge",
 		"--patch", `{"data": {"scale-to-zero-grace-period": "1s"}}`)
-	c.follow(t, "deployments", ".spec.replicas")
-	c.follow(t, "serverlessservices", ".status.mode")
+	c.follow(t, "deployments", replicas)
+	c.follow(t, "deployments", readyReplicas)
+	c.follow(t, "serverlessservices", mode)
 	return c
 }
 
 // Kubectl runs kubectl in the namespace of the workloads with this input, and returns its output.
 func (c *Cluster) Kubectl(t *testing.T, input string, arguments ...string) string {
 	t.Helper()
-	command := exec.Command(c.kubectl, append([]string{"--namespace", namespace}, arguments...)...)
+	command := exec.Command(c.kubectl, append([]string{"--namespace", Namespace}, arguments...)...)
 	command.Stdin = strings.NewReader(input)
 	var failure bytes.Buffer
 	command.Stderr = &failure

@@ -14,8 +14,15 @@ import (
 	"rouse.dev/interop/check"
 )
 
-// object is the kind and the name of an object.
-type object struct{ kind, name string }
+// Fields that are followed.
+const (
+	replicas      = ".spec.replicas"
+	readyReplicas = ".status.readyReplicas"
+	mode          = ".status.mode"
+)
+
+// object is a field and the name of its object.
+type object struct{ field, name string }
 
 // states has one field of each object that is followed.
 type states struct {
@@ -53,23 +60,28 @@ func (s *states) until(ctx context.Context, of object, wanted string) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("%s %s is at %q: %w", of.kind, of.name, field, ctx.Err())
+			return fmt.Errorf("%s of %s is %q: %w", of.field, of.name, field, ctx.Err())
 		}
 	}
 }
 
-// follow watches a field of all objects of a kind, until the test ends. A watch begins with the
-// present state.
+// follow watches a field of all objects of a kind, until the test ends.
 func (c *Cluster) follow(t *testing.T, kind, field string) {
-	columns := "NAME:.metadata.name,FIELD:" + field
+	read := func(output io.Reader) { c.states.read(field, output) }
+	c.watch(t, read, kind, "--no-headers", "--output", "custom-columns=NAME:.metadata.name,FIELD:"+field)
+}
+
+// watch gives read the output of `kubectl get --watch`, until the test ends. A watch begins with the
+// present state, and so does the next one if it breaks.
+func (c *Cluster) watch(t *testing.T, read func(io.Reader), arguments ...string) {
+	arguments = append([]string{"--namespace", Namespace, "get", "--watch"}, arguments...)
 	go func() {
 		for t.Context().Err() == nil {
-			command := exec.CommandContext(t.Context(), c.kubectl, "--namespace", namespace, "get", kind, "--watch",
-				"--no-headers", "--output", "custom-columns="+columns)
+			command := exec.CommandContext(t.Context(), c.kubectl, arguments...)
 			// A test that is killed leaves no process.
 			command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 			if output, err := check.StartPiped(command); err == nil {
-				c.states.read(kind, output)
+				read(output)
 				command.Wait()
 			}
 		}
@@ -77,10 +89,10 @@ func (c *Cluster) follow(t *testing.T, kind, field string) {
 }
 
 // read sets the states of lines with a name and a field.
-func (s *states) read(kind string, from io.Reader) {
+func (s *states) read(field string, from io.Reader) {
 	for lines := bufio.NewScanner(from); lines.Scan(); {
 		if words := strings.Fields(lines.Text()); len(words) == 2 {
-			s.set(object{kind, words[0]}, words[1])
+			s.set(object{field, words[0]}, words[1])
 		}
 	}
 }
