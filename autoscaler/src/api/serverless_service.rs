@@ -168,7 +168,7 @@ pub struct ServerlessServiceStatus {
     #[schemars(range(min = 0, max = 4_294_967_295_u32))]
     pub activators: u32,
     /// Name of the second Service, which selects the pods. Set only if the Service of the spec has
-    /// no selector.
+    /// no selector. It exists while there are pods, and for ten minutes after them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_service: Option<String>,
     /// Activator ports leased to the ports of the Service.

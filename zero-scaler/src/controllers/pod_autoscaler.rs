@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use autoscaler::api::{PodAutoscaler, key_of};
 use autoscaler::contract::selector::Selector;
+use autoscaler::contract::short_name::private_name;
 use autoscaler::scaling::pod_start::StartPatience;
 use autoscaler::scaling::scale_to_zero::ActivePhase;
 use component_base::kubernetes::Decoded;
@@ -36,6 +37,7 @@ use kube::runtime::controller::Action;
 use crate::activators::path_verification::PathVerification;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
+use crate::pods::endpoints::is_managed;
 use crate::pods::start_watch::WatchedPods;
 use crate::scaling::scale_targets::ScaleError;
 use crate::scaling::{overrides, size_conflicts};
@@ -67,6 +69,7 @@ pub async fn reconcile(
     observed.metric_failure = degraded::failing_metric(&observed, &context);
     observed.wake_check = wake_check::known(&observed, &context);
     release_former_target(&observed, &context);
+    request_private_service(&observed, &context);
     let mut plan = decide::decide(&observed, None);
     let mut verification = PathVerification::default();
     if plan.probe {
@@ -119,6 +122,17 @@ fn release_former_target(observed: &observe::ObservedWorkload, context: &Context
     let target = &observed.autoscaler.spec.scale_target_ref;
     if let Some(former) = before.filter(|former| !former.is_same_object(target)) {
         context.cache.abandoned_targets.add(&observed.key.namespace, former);
+    }
+}
+
+/// The ServerlessService writes the private Service of a workload that left zero, and a size is no
+/// event for it. A write that was refused is retried after its backoff.
+fn request_private_service(observed: &observe::ObservedWorkload, context: &Context) {
+    let has_pods = observed.scale.as_ref().is_ok_and(|scale| scale.replicas > 0);
+    let service = observed.service.as_deref().filter(|service| has_pods && is_managed(service));
+    let private = service.and_then(|service| service.metadata.name.as_deref()).map(private_name);
+    if private.is_some_and(|name| context.cache.service(&observed.key.namespace, &name).is_none()) {
+        context.queues.serverless_services.enqueue_for_status(observed.key.clone());
     }
 }
 

@@ -17,6 +17,7 @@ mod condition_types;
 mod desired;
 mod foreign_endpoints;
 mod observe;
+mod private_service;
 mod status;
 mod teardown;
 
@@ -90,7 +91,9 @@ pub async fn reconcile(
         Err(_) => ForeignEndpoints::default(),
     };
     written = written.and(slices_written);
-    written = written.and(apply::private_service(&observed, &context).await);
+    let private_service = apply::private_service(&observed, &context).await;
+    let private_service_due = private_service.as_ref().ok().copied().flatten();
+    written = written.and(private_service.map(drop));
     written = written.and(apply::leave(&key, sks, &context).await);
     let refused = written.as_ref().err().and_then(ReconcileError::refusal);
     apply::status(sks, status::populated(&observed, &path, &foreign, refused), &context).await?;
@@ -102,6 +105,7 @@ pub async fn reconcile(
         return Ok(Action::requeue(left));
     }
     let again = if observed.unleased.is_some() { UNLEASED_RETRY } else { RESYNC };
-    let retry_after = context.routing.activators.retry_after(&key, all);
-    Ok(Action::requeue(retry_after.or(moves_after).unwrap_or(again).min(again)))
+    let retry_after = context.routing.activators.retry_after(&key, all).or(moves_after);
+    let next = [retry_after, private_service_due].into_iter().flatten().fold(again, Duration::min);
+    Ok(Action::requeue(next))
 }

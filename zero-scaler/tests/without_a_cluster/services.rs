@@ -6,6 +6,7 @@ mod made_managed;
 mod ownership;
 mod pod_selection;
 mod pod_template;
+mod private_service;
 mod selectors_and_ports;
 mod uninstall;
 mod without_sidecar;

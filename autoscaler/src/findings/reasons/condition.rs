@@ -176,7 +176,7 @@ reasons! {
          zero-scaler";
     PrivateServiceTaken: "ServerlessService/Ready",
         "A Service that is not Rouse's has the name of the Service that selects the pods, NAME-private. \
-         Rouse does not write it, so the workload has no endpoints and stays above zero.",
+         Rouse does not write it, so all requests pass activators and the workload stays above zero.",
         "rename that Service, or give the public one a selector with targetPort: queue-proxy";
     NoReadyBackend: "ServerlessService/Ready", "No pod and no activator is ready.",
         "see why the pods of Deployment activator are not ready";

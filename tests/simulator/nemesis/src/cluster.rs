@@ -222,14 +222,14 @@ impl Cluster {
 
     /// Writes the slice of the private Service, as Kubernetes does.
     fn publish_pods(&self) {
+        let path = format!("{SLICES}/shop/endpointslices/web-private-x");
         if self.api.get(PRIVATE_SERVICE).is_none() {
-            return;
+            return self.api.remove(&path);
         }
         let now = Instant::now();
         let endpoints: Vec<_> = (self.pods.iter())
             .map(|pod| (format!("web-{}", pod.number), pod.address.clone(), pod.ready_at <= now))
             .collect();
-        let path = format!("{SLICES}/shop/endpointslices/web-private-x");
         self.api.put(&path, objects::slice("web-private", &endpoints, self.kind.pod_ports()));
     }
 }

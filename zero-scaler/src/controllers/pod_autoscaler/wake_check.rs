@@ -43,11 +43,12 @@ fn evidence(observed: &ObservedWorkload) -> WakeEvidence<'_> {
     }
 }
 
-/// An object of the Service that the API server refuses.
+/// An object of the Service that the API server refuses, or of which the name is taken.
 fn refused_write(observed: &ObservedWorkload) -> Option<&str> {
     let status = observed.serverless_service.as_ref()?.status.as_ref()?;
     let ready = condition(&status.conditions, READY)?;
-    (ready.reason == Reason::WriteRefused.as_str()).then_some(ready.message.as_str())
+    let refused = [Reason::WriteRefused, Reason::PrivateServiceTaken].map(Reason::as_str);
+    refused.contains(&ready.reason.as_str()).then_some(ready.message.as_str())
 }
 
 fn of_target(observed: &ObservedWorkload, problem: Problem) -> Problem {

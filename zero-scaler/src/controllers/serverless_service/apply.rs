@@ -2,6 +2,7 @@
 //! written.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus};
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use super::desired::{self, is_as_desired};
 use super::observe::ObservedService;
+use super::private_service::PrivateServiceNeed;
 use crate::cache::slice_index::workload_of;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::ReconcileError;
@@ -54,30 +56,48 @@ pub(super) async fn slices(
     Ok(())
 }
 
-/// Writes the private Service in managed mode, and deletes it in attached mode. If the cache does
-/// not have it yet, it is created without force: if a user creates a Service of the same name at
-/// this moment, the write fails, and the next reconcile reports it. One with another primary
-/// address family is replaced, because the API does not change that.
+/// Writes the private Service while it is needed, else deletes it. Returns when that is due: the
+/// rate limit may not allow it yet, and in its queue it would delay reconciles with urgent writes.
+///
+/// If the cache does not have it yet, it is created without force: if a user creates a Service of
+/// the same name at this moment, the write fails, and the next reconcile reports it. One with
+/// another primary address family is replaced, because the API does not change that.
 pub(super) async fn private_service(
     observed: &ObservedService,
     context: &Context,
-) -> Result<(), ReconcileError> {
-    if let Some(desired) = desired::private_service(observed) {
-        let is_same = |existing: &&Arc<Service>| has_primary_family_of(existing, &desired);
-        let Some(existing) = observed.private_service.as_ref().filter(is_same) else {
-            if let Some(other) = &observed.private_service {
-                delete(&context.clients.rate_limited, other.as_ref()).await?;
-            }
-            apply_new::<Service>(&context.clients.rate_limited, &desired).await?;
-            return Ok(());
-        };
-        if !is_as_private(&serde_json::to_value(existing.as_ref())?, &desired) {
-            apply::<Service>(&context.clients.rate_limited, &desired).await?;
-        }
-        return Ok(());
-    }
+) -> Result<Option<Duration>, ReconcileError> {
     let name = private_name(&observed.sks.spec.service);
-    delete_private(&observed.key, &observed.sks, &name, context).await
+    let (existing, desired) = match PrivateServiceNeed::of(observed) {
+        PrivateServiceNeed::Needed => (observed.private_service.clone(), desired::private_service(observed)),
+        PrivateServiceNeed::KeptFor(left) => return Ok(Some(left)),
+        PrivateServiceNeed::Unneeded => {
+            let of_attached = || owned_private(&observed.key, &observed.sks, &name, context);
+            (observed.private_service.clone().or_else(of_attached), None)
+        }
+    };
+    let kept = existing.as_ref().zip(desired.as_ref()).filter(|(it, to)| has_primary_family_of(it, to));
+    let is_current = match kept {
+        Some((existing, desired)) => is_as_private(&serde_json::to_value(existing.as_ref())?, desired),
+        None => existing.is_none() && desired.is_none(),
+    };
+    if is_current {
+        return Ok(None);
+    }
+    if let Err(delay) = context.clients.rate_limit.try_acquire(&observed.key, 1) {
+        return Ok(Some(delay));
+    }
+    let client = context.clients.urgent.without_rate_limit();
+    if let Some((_, desired)) = kept {
+        apply::<Service>(client, desired).await?;
+        return Ok(None);
+    }
+    if let Some(superseded) = &existing {
+        delete(client, superseded.as_ref()).await?;
+    }
+    if let Some(desired) = &desired {
+        apply_new::<Service>(client, desired).await?;
+    }
+    Ok(None)
 }
 
 /// Deletes what this workload wrote for a Service that it cannot use. Another workload may own it
@@ -125,11 +145,16 @@ async fn delete_private(
     name: &str,
     context: &Context,
 ) -> Result<(), ReconcileError> {
-    let private = context.cache.service(&key.namespace, name);
-    if let Some(private) = private.filter(|p| is_owned_by(p.as_ref(), sks.meta().uid.as_deref())) {
+    if let Some(private) = owned_private(key, sks, name, context) {
         delete(&context.clients.rate_limited, private.as_ref()).await?;
     }
     Ok(())
+}
+
+/// The private Service, if it belongs to this workload.
+fn owned_private(key: &Key, sks: &ServerlessService, name: &str, context: &Context) -> Option<Arc<Service>> {
+    let private = context.cache.service(&key.namespace, name);
+    private.filter(|private| is_owned_by(private.as_ref(), sks.meta().uid.as_deref()))
 }
 
 /// Writes the status.

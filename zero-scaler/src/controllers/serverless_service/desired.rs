@@ -323,7 +323,7 @@ fn set(object: &mut Value, part: &str, field: &str, value: Value) {
 
 #[cfg(test)]
 #[path = "desired_tests.rs"]
-mod tests;
+pub(super) mod tests;
 
 #[cfg(test)]
 #[path = "recorded_slices_tests.rs"]

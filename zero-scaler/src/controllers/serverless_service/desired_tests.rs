@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use std::sync::Arc;
 
-pub(super) fn endpoint(address: &str, ready: bool) -> PodEndpoint {
+pub(in super::super) fn endpoint(address: &str, ready: bool) -> PodEndpoint {
     let family = if address.contains(':') { "IPv6" } else { "IPv4" };
     let endpoint = json!({"addresses": [address], "conditions": {"ready": ready, "serving": ready, "terminating": !ready}});
     PodEndpoint {
@@ -16,7 +16,7 @@ pub(super) fn endpoint(address: &str, ready: bool) -> PodEndpoint {
     }
 }
 
-pub(super) fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> ObservedService {
+pub(in super::super) fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> ObservedService {
     let selector = if managed { Value::Null } else { json!({"app": "web"}) };
     ObservedService {
         key: Key::new("shop", "web"),
@@ -36,6 +36,8 @@ pub(super) fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> Obser
         managed,
         private: managed.then(|| "web-private".into()),
         private_service: None,
+        private_taken: None,
+        without_pods: false,
         ports: serde_json::from_value(json!([
             {"name": "http", "servicePort": 80, "activatorPort": 20001, "podPort": 8012},
             {"name": "h2", "servicePort": 81, "activatorPort": 20002, "podPort": 8012},

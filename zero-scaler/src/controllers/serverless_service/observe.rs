@@ -29,6 +29,7 @@ use crate::kubernetes::server_side_apply::controller_of;
 use crate::pods::endpoints::{PodEndpoint, is_managed, is_ready, pods, ready, routable_ports};
 use crate::pods::private_ports::{is_of_pods_without_sidecar, number_on_pod};
 use crate::pods::target_port::{TargetPort, tcp_ports};
+use crate::scaling::scale_targets::ScaleAccess;
 
 /// One Service and its possible backends.
 #[derive(Debug)]
@@ -38,10 +39,14 @@ pub(super) struct ObservedService {
     pub(super) service: Arc<Service>,
     /// Whether its endpoints are ours.
     pub(super) managed: bool,
-    /// The Service that selects the pods, in managed mode.
+    /// The Service that selects the pods, in managed mode; `None` if its name is taken.
     pub(super) private: Option<String>,
     /// Its existing form.
     pub(super) private_service: Option<Arc<Service>>,
+    /// Why its name cannot be used.
+    pub(super) private_taken: Option<Problem>,
+    /// Whether the target is at zero, and the last pod is gone. `false` if the size is not known.
+    pub(super) without_pods: bool,
     /// The leases of its ports that lead to the sidecar.
     pub(super) ports: Vec<PortLease>,
     /// Why not all ports have leases.
@@ -127,11 +132,16 @@ pub(super) fn observe(
     let (ports, unleased) = leases(key, sks, &service, context)?;
     let managed = is_managed(&service);
     let private = managed.then(|| private_name(&sks.spec.service));
-    let private_service = match private.as_deref() {
-        Some(name) => own_private_service(key, sks, name, context)?,
-        None => None,
+    let existing = private.as_deref().map_or(Ok(None), |name| own_private_service(key, sks, name, context));
+    let (private_service, private_taken) = match existing {
+        Ok(existing) => (existing, None),
+        Err(taken) => (None, Some(taken)),
     };
+    let private = private.filter(|_| private_taken.is_none());
     let slices = &context.cache.slices;
+    let listed = private.as_deref().map(|name| slices.of(&key.namespace, name)).unwrap_or_default();
+    let has_endpoints =
+        listed.iter().any(|slice| slice.endpoints.as_ref().is_some_and(|all| !all.is_empty()));
     let sidecar = sks.spec.sidecar;
     let pods = pods(slices, &key.namespace, &service, private.as_deref(), sidecar);
     let (ours, others) =
@@ -144,6 +154,8 @@ pub(super) fn observe(
         managed,
         private,
         private_service,
+        private_taken,
+        without_pods: !has_endpoints && is_target_at_zero(key, context),
         ports,
         unleased,
         pods,
@@ -310,6 +322,13 @@ fn other_targets(service: &Service, app_targets: &[IntOrString]) -> Vec<i32> {
     let others = tcp_ports(service)
         .filter(|port| !(targets_sidecar(port, QUEUE_PROXY_PORT) || is_app(port) || lone && filled_in(port)));
     others.map(|port| port.port).collect()
+}
+
+/// Whether the target is watched, and has the size 0.
+fn is_target_at_zero(key: &Key, context: &Context) -> bool {
+    let Some(autoscaler) = context.cache.autoscaler(key) else { return false };
+    let scale = context.scaling.scales.cached(&key.namespace, &autoscaler.spec.scale_target_ref);
+    scale.is_some_and(|scale| scale.replicas <= 0)
 }
 
 /// None where the kind of the target is not watched.

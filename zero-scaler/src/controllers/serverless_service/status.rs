@@ -108,6 +108,9 @@ fn ready(observed: &ObservedService, path: &ServingPath, foreign: &ForeignEndpoi
             ),
         };
     }
+    if let Some(taken) = &observed.private_taken {
+        return ConditionContent::no(taken.reason, taken.message());
+    }
     if let Some(message) = foreign.message(&observed.sks.spec.service) {
         return ConditionContent::no(Reason::ForeignEndpoints, message);
     }

@@ -443,11 +443,13 @@ async fn follow(api: FakeApi, observed: Arc<Mutex<Observed>>) {
         let size = size(&api);
         observed.lock().unwrap().record(&api, size);
         let with_sidecars = !observed.lock().unwrap().without_sidecars;
-        if let Some(private) = api.get(PRIVATE_SERVICE) {
-            let ports = resolved_ports(&private, with_sidecars);
-            for family in private["spec"]["ipFamilies"].as_array().into_iter().flatten() {
-                publish(&api, "web-private", family.as_str().unwrap(), size, &ports);
-            }
+        let private = api.get(PRIVATE_SERVICE).unwrap_or_default();
+        let ports = resolved_ports(&private, with_sidecars);
+        for family in ["IPv4", "IPv6"] {
+            let families = private["spec"]["ipFamilies"].as_array();
+            // Its slices are deleted with it.
+            let has_family = families.is_some_and(|families| families.iter().any(|it| it == family));
+            publish(&api, "web-private", family, if has_family { size } else { 0 }, &ports);
         }
         let delayed = observed.lock().unwrap().slices_delayed;
         if let Some(service) = api.get(SERVICE).filter(|_| is_attached(&api) && !delayed) {
