@@ -39,7 +39,7 @@ use crate::connection::Session;
 use crate::error::{CommandError, NEGATIVE};
 use crate::output::write_json;
 use finding::Finding;
-use read_namespace::{ApiGroups, Gateways};
+use read_namespace::NamespaceReader;
 
 /// The result of all checks.
 #[derive(Debug, Serialize)]
@@ -94,17 +94,12 @@ async fn installed(
     only: Option<&Key>,
 ) -> Result<CheckReport, CommandError> {
     let cluster = read_cluster::read(session, now).await?;
-    let mut unchecked = cluster.unreadable();
+    let mut reader = NamespaceReader::new(session, cluster.unreadable()).await;
     let mut workloads = Vec::new();
     let mut findings = Vec::new();
     let shared = Arc::new(cluster::shared_facts::shared_facts(&cluster));
-    let groups = ApiGroups::read(session).await;
-    let gateways = Gateways::read(session, &groups, &mut unchecked).await;
-    let monitors = read_namespace::service_monitors(session, &groups, &mut unchecked).await;
-    for namespace in read_namespace::namespaces(session, only, &mut unchecked).await {
-        let objects =
-            read_namespace::read(session, &namespace, &groups, &gateways, &monitors, &mut unchecked).await;
-        let objects = Arc::new(objects);
+    for namespace in reader.namespaces(only).await {
+        let objects = Arc::new(reader.read(&namespace).await);
         if only.is_none() {
             findings.extend(workload::without_workload(&objects));
         }
@@ -126,6 +121,7 @@ async fn installed(
     let mut seen = HashSet::new();
     // Objects that workloads share are checked for each workload.
     findings.retain(|finding| seen.insert(finding.clone()));
+    let mut unchecked = reader.into_unchecked();
     unchecked.dedup();
     // Of all workloads it would be longer than the findings.
     let advised = workloads.iter().filter(|workload| only.is_some() && workload.goes_to_zero());

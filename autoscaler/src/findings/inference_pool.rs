@@ -15,8 +15,6 @@ use super::reasons::Reason;
 
 /// Kind of the objects.
 pub const KIND: &str = "InferencePool";
-/// Its resource.
-pub const PLURAL: &str = "inferencepools";
 /// The groups that have it, with the version to read: the present one and the one before.
 pub const GROUPS: [(&str, &str); 2] =
     [("inference.networking.k8s.io", "v1"), ("inference.networking.x-k8s.io", "v1alpha2")];

@@ -6,16 +6,12 @@
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, GroupVersionKind};
 use serde_json::Value;
 
 use super::selection::{Labels, matches};
 
-/// Group, version, kind and resource.
-pub const GROUP: &str = "security.istio.io";
-pub const VERSION: &str = "v1";
-pub const KIND: &str = "PeerAuthentication";
-pub const PLURAL: &str = "peerauthentications";
+const KIND: &str = "PeerAuthentication";
 /// The namespace of the policies for the whole mesh, by default.
 pub const ROOT_NAMESPACE: &str = "istio-system";
 
@@ -29,6 +25,11 @@ pub struct PeerAuthentication {
     selector: Option<LabelSelector>,
     mode: Option<String>,
     has_open_port: bool,
+}
+
+/// The kind of the objects.
+pub fn kind() -> GroupVersionKind {
+    GroupVersionKind::gvk("security.istio.io", "v1", KIND)
 }
 
 // === impl PeerAuthentication ===

@@ -9,14 +9,14 @@ use http::header::DATE;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::api::{DynamicObject, PostParams};
 use kube::client::Body;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::cluster::manifests::{manifests, plural};
+use super::cluster::manifests::{manifests, resource};
 use super::cluster_objects::{
     CUSTOM_API, CUSTOM_RESOURCES, ClusterObjects, DEPLOYMENTS, EXTERNAL_API, InstalledObject, LEASES,
     serving_secret,
@@ -128,14 +128,7 @@ async fn installed(session: &Session) -> Vec<InstalledObject> {
 /// The object that a manifest names.
 async fn object_of(client: &Client, manifest: &Value) -> Fetched<Value> {
     let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));
-    let resource = ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: text("/apiVersion").to_owned(),
-        kind: text("/kind").to_owned(),
-        plural: plural(manifest).unwrap_or_default().to_owned(),
-    };
+    let Some(resource) = resource(manifest) else { return Fetched::NotFound };
     let api: Api<DynamicObject> = match text("/metadata/namespace") {
         "" => Api::all_with(client.clone(), &resource),
         namespace => Api::namespaced_with(client.clone(), namespace, &resource),

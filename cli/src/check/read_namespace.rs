@@ -17,130 +17,107 @@ use super::namespace_objects::{NamespaceObjects, OtherScaler};
 use super::peer_authentication::{self, PeerAuthentication};
 use super::selection::service_monitor::{self, ServiceMonitor};
 use crate::connection::Session;
-use crate::workloads::list_all;
-pub(super) use front_doors::Gateways;
-pub(super) use listing::ApiGroups;
-use listing::{dynamic, keep, known, list, objects};
+use front_doors::Gateways;
+use listing::Lister;
 
-/// The namespace of the named workload; else each one with a PodAutoscaler or an HPA.
-pub(super) async fn namespaces(
-    session: &Session,
-    only: Option<&Key>,
-    unchecked: &mut Vec<String>,
-) -> BTreeSet<String> {
-    if let Some(key) = only {
-        return [key.namespace.to_string()].into();
-    }
-    if let Some(namespace) = &session.only_namespace {
-        return [namespace.clone()].into();
-    }
-    let autoscalers: Vec<PodAutoscaler> =
-        keep(list_all(&session.selected()).await, "PodAutoscalers", unchecked);
-    let hpas: Vec<HorizontalPodAutoscaler> =
-        keep(list_all(&session.selected()).await, "HorizontalPodAutoscalers", unchecked);
-    let autoscalers = autoscalers.iter().filter_map(ResourceExt::namespace);
-    autoscalers
-        .chain(hpas.iter().filter_map(ResourceExt::namespace))
-        .filter(|namespace| *namespace != session.system_namespace)
-        .collect()
+/// Reads namespaces, with what is read once for all of them.
+pub(super) struct NamespaceReader<'a> {
+    lister: Lister<'a>,
+    gateways: Gateways,
+    /// Of all namespaces, or of the one that the user chose.
+    monitors: Vec<ServiceMonitor>,
 }
 
-/// Reads all objects of a namespace.
-pub(super) async fn read(
-    session: &Session,
-    namespace: &str,
-    groups: &ApiGroups,
-    gateways: &Gateways,
-    monitors: &[ServiceMonitor],
-    unchecked: &mut Vec<String>,
-) -> NamespaceObjects {
-    let what = |kind: &str| format!("{kind} in {namespace}");
-    let object = Api::all(session.client.clone()).get(namespace).await.into();
-    NamespaceObjects {
-        name: namespace.to_owned(),
-        object,
-        autoscalers: keep(list(session, namespace).await, &what("PodAutoscalers"), unchecked),
-        metrics: keep(list(session, namespace).await, &what("Metrics"), unchecked),
-        hpas: keep(list(session, namespace).await, &what("HorizontalPodAutoscalers"), unchecked),
-        events: keep(list(session, namespace).await, &what("events"), unchecked),
-        deployments: known(list(session, namespace).await, &what("Deployments"), unchecked),
-        stateful_sets: known(list(session, namespace).await, &what("StatefulSets"), unchecked),
-        services: known(list(session, namespace).await, &what("Services"), unchecked),
-        slices: keep(list(session, namespace).await, &what("EndpointSlices"), unchecked),
-        pods: keep(list(session, namespace).await, &what("pods"), unchecked),
-        front_doors: gateways.front_doors(session, namespace, unchecked).await,
-        inference_pools: inference_pools(session, namespace, groups, unchecked).await,
-        service_monitors: monitors.iter().filter(|it| it.is_for(namespace)).cloned().collect(),
-        peer_authentications: peer_authentications(session, namespace, groups, unchecked).await,
-        network_policies: keep(list(session, namespace).await, &what("NetworkPolicies"), unchecked),
-        disruption_budgets: keep(list(session, namespace).await, &what("PodDisruptionBudgets"), unchecked),
-        other_scalers: other_scalers(session, namespace, groups, unchecked).await,
-    }
-}
+// === impl NamespaceReader ===
 
-/// Of all namespaces, or of the one that the user chose.
-pub(super) async fn service_monitors(
-    session: &Session,
-    groups: &ApiGroups,
-    unchecked: &mut Vec<String>,
-) -> Vec<ServiceMonitor> {
-    if !groups.may_have(service_monitor::GROUP) {
-        return Vec::new();
+impl<'a> NamespaceReader<'a> {
+    /// Adds objects that could not be read to `unchecked`.
+    pub(super) async fn new(session: &'a Session, unchecked: Vec<String>) -> Self {
+        let mut lister = Lister::new(session, unchecked).await;
+        let gateways = Gateways::read(&mut lister).await;
+        let monitors = lister.dynamic(session.only_namespace.as_deref(), &service_monitor::kind()).await;
+        let monitors = monitors.iter().flatten().filter_map(ServiceMonitor::new).collect();
+        Self { lister, gateways, monitors }
     }
-    let kind = GroupVersionKind::gvk(service_monitor::GROUP, service_monitor::VERSION, service_monitor::KIND);
-    let namespace = session.only_namespace.as_deref();
-    let found = objects(session, namespace, &kind, service_monitor::PLURAL, unchecked).await;
-    found.iter().flatten().filter_map(ServiceMonitor::new).collect()
+
+    /// The objects that could not be read.
+    pub(super) fn into_unchecked(self) -> Vec<String> {
+        self.lister.unchecked
+    }
+
+    /// The namespace of the named workload; else each one with a PodAutoscaler or an HPA.
+    pub(super) async fn namespaces(&mut self, only: Option<&Key>) -> BTreeSet<String> {
+        let session = self.lister.session;
+        if let Some(key) = only {
+            return [key.namespace.to_string()].into();
+        }
+        if let Some(namespace) = &session.only_namespace {
+            return [namespace.clone()].into();
+        }
+        let autoscalers = self.lister.known::<PodAutoscaler>(&session.selected(), "PodAutoscalers").await;
+        let hpas: Option<Vec<HorizontalPodAutoscaler>> =
+            self.lister.known(&session.selected(), "HorizontalPodAutoscalers").await;
+        let autoscalers = autoscalers.iter().flatten().filter_map(ResourceExt::namespace);
+        autoscalers
+            .chain(hpas.iter().flatten().filter_map(ResourceExt::namespace))
+            .filter(|namespace| *namespace != session.system_namespace)
+            .collect()
+    }
+
+    /// Reads all objects of a namespace.
+    pub(super) async fn read(&mut self, namespace: &str) -> NamespaceObjects {
+        let lister = &mut self.lister;
+        let object = Api::all(lister.session.client.clone()).get(namespace).await.into();
+        NamespaceObjects {
+            name: namespace.to_owned(),
+            object,
+            autoscalers: lister.list(namespace, "PodAutoscalers").await,
+            metrics: lister.list(namespace, "Metrics").await,
+            hpas: lister.list(namespace, "HorizontalPodAutoscalers").await,
+            events: lister.list(namespace, "events").await,
+            deployments: lister.known_in(namespace, "Deployments").await,
+            stateful_sets: lister.known_in(namespace, "StatefulSets").await,
+            services: lister.known_in(namespace, "Services").await,
+            slices: lister.list(namespace, "EndpointSlices").await,
+            pods: lister.list(namespace, "pods").await,
+            front_doors: self.gateways.front_doors(lister, namespace).await,
+            inference_pools: inference_pools(lister, namespace).await,
+            service_monitors: self.monitors.iter().filter(|it| it.is_for(namespace)).cloned().collect(),
+            peer_authentications: peer_authentications(lister, namespace).await,
+            network_policies: lister.list(namespace, "NetworkPolicies").await,
+            disruption_budgets: lister.list(namespace, "PodDisruptionBudgets").await,
+            other_scalers: other_scalers(lister, namespace).await,
+        }
+    }
 }
 
 /// Of the present group and the one before, both of which a cluster may have.
-async fn inference_pools(
-    session: &Session,
-    namespace: &str,
-    groups: &ApiGroups,
-    unchecked: &mut Vec<String>,
-) -> Vec<InferencePool> {
+async fn inference_pools(lister: &mut Lister<'_>, namespace: &str) -> Vec<InferencePool> {
     let mut pools = Vec::new();
     for (group, version) in inference_pool::GROUPS {
         let kind = GroupVersionKind::gvk(group, version, inference_pool::KIND);
-        let objects = dynamic(session, namespace, groups, &kind, inference_pool::PLURAL, unchecked).await;
+        let objects = lister.dynamic(Some(namespace), &kind).await.unwrap_or_default();
         pools.extend(objects.iter().map(|object| InferencePool::new(object.name_any(), &object.data)));
     }
     pools
 }
 
 /// Of the namespace, and of the mesh.
-async fn peer_authentications(
-    session: &Session,
-    namespace: &str,
-    groups: &ApiGroups,
-    unchecked: &mut Vec<String>,
-) -> Vec<PeerAuthentication> {
-    let kind = GroupVersionKind::gvk(
-        peer_authentication::GROUP,
-        peer_authentication::VERSION,
-        peer_authentication::KIND,
-    );
+async fn peer_authentications(lister: &mut Lister<'_>, namespace: &str) -> Vec<PeerAuthentication> {
     let namespaces: BTreeSet<&str> = [namespace, peer_authentication::ROOT_NAMESPACE].into();
     let mut policies = Vec::new();
     for namespace in namespaces {
-        let plural = peer_authentication::PLURAL;
-        let objects = dynamic(session, namespace, groups, &kind, plural, unchecked).await;
-        policies.extend(objects.iter().map(PeerAuthentication::new));
+        let objects = lister.dynamic(Some(namespace), &peer_authentication::kind()).await;
+        policies.extend(objects.iter().flatten().map(PeerAuthentication::new));
     }
     policies
 }
 
 /// Without these programs the cluster has no such kinds.
-async fn other_scalers(
-    session: &Session,
-    namespace: &str,
-    groups: &ApiGroups,
-    unchecked: &mut Vec<String>,
-) -> Vec<OtherScaler> {
+async fn other_scalers(lister: &mut Lister<'_>, namespace: &str) -> Vec<OtherScaler> {
     let mut scalers = Vec::new();
     for kind in other_scalers::KINDS {
-        let objects = dynamic(session, namespace, groups, &kind.of_group(), kind.plural, unchecked).await;
+        let objects = lister.dynamic(Some(namespace), &kind.of_group()).await.unwrap_or_default();
         scalers.extend(objects.iter().filter_map(|object| other_scalers::scaler(&kind, namespace, object)));
     }
     scalers

@@ -6,6 +6,7 @@ pub mod service_monitor;
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::SelectorExt;
 
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
@@ -13,20 +14,7 @@ pub type Labels = BTreeMap<String, String>;
 /// Whether a selector matches; without requirements it matches everything. An unknown operator
 /// matches nothing.
 pub fn matches(selector: &LabelSelector, labels: &Labels) -> bool {
-    let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
-    equal
-        && selector.match_expressions.iter().flatten().all(|requirement| {
-            let value = labels.get(&requirement.key);
-            let is_listed =
-                value.is_some_and(|value| requirement.values.iter().flatten().any(|it| it == value));
-            match requirement.operator.as_str() {
-                "In" => is_listed,
-                "NotIn" => !is_listed,
-                "Exists" => value.is_some(),
-                "DoesNotExist" => value.is_none(),
-                _ => false,
-            }
-        })
+    kube::core::Selector::try_from(selector.clone()).is_ok_and(|selector| selector.matches(labels))
 }
 
 /// Whether all labels of a Service's selector are among the labels.

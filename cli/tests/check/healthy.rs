@@ -1,7 +1,7 @@
 //! The healthy cluster with one workload, and assertions on findings.
 
 use autoscaler::api::{Metric, PodAutoscaler, ServerlessService};
-use cli::check::cluster::manifests::{manifests, plural};
+use cli::check::cluster::manifests::{manifests, resource};
 use fake_api::FakeApi;
 use http::StatusCode;
 use jiff::Timestamp;
@@ -96,7 +96,7 @@ pub(crate) fn path_of(manifest: &Value) -> String {
     let namespace = namespace.map(|it| format!("/namespaces/{it}")).unwrap_or_default();
     format!(
         "{root}{namespace}/{}/{}",
-        plural(manifest).unwrap(),
+        resource(manifest).unwrap().plural,
         manifest["metadata"]["name"].as_str().unwrap()
     )
 }

@@ -1,6 +1,6 @@
 //! Reads the InferencePools of a namespace, of which most clusters have no kind.
 
-use autoscaler::findings::inference_pool::{GROUPS, InferencePool, KIND, PLURAL};
+use autoscaler::findings::inference_pool::{GROUPS, InferencePool, KIND};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client, ResourceExt};
 
@@ -25,7 +25,7 @@ pub(crate) async fn inference_pools(
     let mut pools = Vec::new();
     for (group, version) in GROUPS {
         let kind = GroupVersionKind::gvk(group, version, KIND);
-        let resource = ApiResource::from_gvk_with_plural(&kind, PLURAL);
+        let resource = ApiResource::from_gvk(&kind);
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
         match api.list(&ListParams::default().limit(MAX_POOLS)).await {
             Ok(list) if list.metadata.continue_.as_ref().is_some_and(|it| !it.is_empty()) => {

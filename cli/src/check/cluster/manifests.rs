@@ -4,6 +4,7 @@
 //! own in `ClusterObjects`.
 
 use autoscaler::contract::SYSTEM_NAMESPACE;
+use kube::api::{ApiResource, GroupVersionKind, TypeMeta};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -14,22 +15,22 @@ const FILES: [&str; 4] = [
     include_str!("../../../../deploy/zero-scaler.yaml"),
     include_str!("../../../../deploy/policies.yaml"),
 ];
-/// Their kinds, with the resource in paths of the API.
-const KINDS: [(&str, &str); 8] = [
-    ("ServiceAccount", "serviceaccounts"),
-    ("Service", "services"),
-    ("ClusterRole", "clusterroles"),
-    ("ClusterRoleBinding", "clusterrolebindings"),
-    ("Role", "roles"),
-    ("RoleBinding", "rolebindings"),
-    ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
-    ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+/// Their kinds.
+const KINDS: [&str; 8] = [
+    "ServiceAccount",
+    "Service",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
 ];
 
 /// All manifests, for an installation in this namespace.
 pub fn manifests(namespace: &str) -> Vec<Value> {
     let text = FILES.into_iter().map(|file| file.replace(SYSTEM_NAMESPACE, namespace));
-    text.flat_map(|file| documents(&file)).filter(|document| plural(document).is_some()).collect()
+    text.flat_map(|file| documents(&file)).filter(|it| KINDS.iter().any(|kind| it["kind"] == *kind)).collect()
 }
 
 /// A document that is not YAML would be a fault of the repository, which a test finds.
@@ -39,10 +40,10 @@ fn documents(file: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The resource of a manifest in paths of the API; `None` for other kinds.
-pub fn plural(manifest: &Value) -> Option<&'static str> {
-    let kind = manifest.get("kind")?.as_str()?;
-    KINDS.into_iter().find(|(name, _)| *name == kind).map(|(_, plural)| plural)
+/// The API resource of a manifest; `None` without a kind.
+pub fn resource(manifest: &Value) -> Option<ApiResource> {
+    let types = TypeMeta::deserialize(manifest).ok()?;
+    Some(ApiResource::from_gvk(&GroupVersionKind::try_from(types).ok()?))
 }
 
 #[cfg(test)]
@@ -52,7 +53,7 @@ mod tests {
     #[test]
     fn manifests_have_each_kind_in_the_given_namespace() {
         let all = manifests("rouse-test");
-        for (kind, _) in KINDS {
+        for kind in KINDS {
             assert!(all.iter().any(|manifest| manifest["kind"] == kind), "{kind}");
         }
         assert!(!all.iter().any(|manifest| manifest.to_string().contains(SYSTEM_NAMESPACE)));

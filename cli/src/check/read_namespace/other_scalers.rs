@@ -11,35 +11,21 @@ pub(super) struct Kind {
     group: &'static str,
     version: &'static str,
     kind: &'static str,
-    pub(super) plural: &'static str,
     /// JSON pointer to the reference with the target's kind and name. Kind is Deployment by
     /// default.
     reference: &'static str,
 }
 
 pub(super) const KINDS: [Kind; 3] = [
-    Kind {
-        group: "keda.sh",
-        version: "v1alpha1",
-        kind: "ScaledObject",
-        plural: "scaledobjects",
-        reference: "/spec/scaleTargetRef",
-    },
+    Kind { group: "keda.sh", version: "v1alpha1", kind: "ScaledObject", reference: "/spec/scaleTargetRef" },
     Kind {
         group: "http.keda.sh",
         version: "v1alpha1",
         kind: "HTTPScaledObject",
-        plural: "httpscaledobjects",
         reference: "/spec/scaleTargetRef",
     },
     // A Rollout that refers to a Deployment scales it to zero and makes the pods itself.
-    Kind {
-        group: "argoproj.io",
-        version: "v1alpha1",
-        kind: "Rollout",
-        plural: "rollouts",
-        reference: "/spec/workloadRef",
-    },
+    Kind { group: "argoproj.io", version: "v1alpha1", kind: "Rollout", reference: "/spec/workloadRef" },
 ];
 
 // === impl Kind ===

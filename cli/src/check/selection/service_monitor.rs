@@ -5,16 +5,12 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, GroupVersionKind};
 use serde_json::Value;
 
 use super::{Labels, matches};
 
-/// Group, version, kind and resource.
-pub const GROUP: &str = "monitoring.coreos.com";
-pub const VERSION: &str = "v1";
-pub const KIND: &str = "ServiceMonitor";
-pub const PLURAL: &str = "servicemonitors";
+const KIND: &str = "ServiceMonitor";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServiceMonitor {
@@ -23,6 +19,11 @@ pub struct ServiceMonitor {
     selector: LabelSelector,
     /// The namespaces that it names, or its own; `None` for all.
     namespaces: Option<Vec<String>>,
+}
+
+/// The kind of the objects.
+pub fn kind() -> GroupVersionKind {
+    GroupVersionKind::gvk("monitoring.coreos.com", "v1", KIND)
 }
 
 // === impl ServiceMonitor ===
