@@ -49,17 +49,11 @@ pub async fn run(
     format: OutputFormat,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
-    let (kind, plural, name) = parse_target(&args.target)?;
+    let (kind, name) = parse_target(&args.target)?;
     let objects = TargetObjects {
-        target: get(
-            session,
-            &format!("/apis/apps/v1/namespaces/{}/{plural}/{name}", session.namespace),
-            kind,
-        )
-        .await?,
-        services: list(session, "/api/v1", "services", "Service").await?,
-        hpas: list(session, "/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
-            .await?,
+        target: get(session, kind, name).await?,
+        services: list(session, "Service").await?,
+        hpas: list(session, "HorizontalPodAutoscaler").await?,
         custom_metrics: serves_custom_metrics(session).await,
     };
     let plan = plan::plan(&objects, args).map_err(CommandError::Refused)?;
@@ -73,12 +67,12 @@ pub async fn run(
     Ok(())
 }
 
-/// Kind, resource and name of `deploy/web`.
-pub(crate) fn parse_target(text: &str) -> Result<(&'static str, &'static str, &str), CommandError> {
+/// Kind and name of `deploy/web`.
+pub(crate) fn parse_target(text: &str) -> Result<(&'static str, &str), CommandError> {
     let (kind, name) = text.split_once('/').unwrap_or(("deployment", text));
-    let (kind, plural) = match kind {
-        "deploy" | "deployment" | "deployments" | "deployment.apps" => ("Deployment", "deployments"),
-        "sts" | "statefulset" | "statefulsets" | "statefulset.apps" => ("StatefulSet", "statefulsets"),
+    let kind = match kind {
+        "deploy" | "deployment" | "deployments" | "deployment.apps" => "Deployment",
+        "sts" | "statefulset" | "statefulsets" | "statefulset.apps" => "StatefulSet",
         other => {
             let message = format!("kind {other} is not supported; use deployment/NAME or statefulset/NAME");
             return Err(CommandError::Argument(message));
@@ -87,7 +81,7 @@ pub(crate) fn parse_target(text: &str) -> Result<(&'static str, &'static str, &s
     if name.is_empty() || name.contains('/') {
         return Err(CommandError::Argument(format!("{text} names no object; use deployment/NAME")));
     }
-    Ok((kind, plural, name))
+    Ok((kind, name))
 }
 
 /// Whether Rouse serves custom.metrics.k8s.io, as it does beside KEDA: HPAs then find its metrics
@@ -98,24 +92,19 @@ async fn serves_custom_metrics(session: &Session) -> bool {
     resources.iter().any(|resource| object::text(resource, "/name") == Some(DESIRED_OF_SERVICES))
 }
 
-async fn get(session: &Session, path: &str, kind: &str) -> Result<Value, CommandError> {
-    let mut object: Value = request(session, path).await?;
-    object::set_kind(&mut object, "apps/v1", kind);
+async fn get(session: &Session, kind: &str, name: &str) -> Result<Value, CommandError> {
+    let path = format!("{}/{name}", object::collection(kind, &session.namespace));
+    let mut object: Value = request(session, &path).await?;
+    object::set_kind(&mut object, kind);
     Ok(object)
 }
 
 /// The objects of a collection, in the session's namespace. Those of a list have no kind.
-async fn list(session: &Session, group: &str, plural: &str, kind: &str) -> Result<Vec<Value>, CommandError> {
-    let list: Value = request(session, &format!("{group}/namespaces/{}/{plural}", session.namespace)).await?;
-    let items = list.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
-    let version = group.trim_start_matches("/apis/").trim_start_matches("/api/");
-    Ok(items
-        .into_iter()
-        .map(|mut object| {
-            object::set_kind(&mut object, version, kind);
-            object
-        })
-        .collect())
+async fn list(session: &Session, kind: &str) -> Result<Vec<Value>, CommandError> {
+    let list: Value = request(session, &object::collection(kind, &session.namespace)).await?;
+    let mut items = object::items(&list, "/items").to_vec();
+    items.iter_mut().for_each(|object| object::set_kind(object, kind));
+    Ok(items)
 }
 
 async fn request(session: &Session, path: &str) -> Result<Value, CommandError> {

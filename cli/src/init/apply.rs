@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::change::Change;
 use super::difference::{difference, write_difference};
-use super::object::{applicable, merge, name, namespace, patch_command, text};
+use super::object::{applicable, collection, kind, merge, name, namespace, patch_command, text};
 use super::plan::InitPlan;
 use crate::connection::Session;
 use crate::error::CommandError;
@@ -48,7 +48,7 @@ pub(super) async fn apply(
 async fn write(change: &Change, session: &Session, query: &str) -> Result<Value, CommandError> {
     let object = &change.object;
     let what = format!("apply {} {}", kind(object), name(object));
-    let collection = collection(object);
+    let collection = collection(kind(object), namespace(object));
     let (method, path, body) = match &change.before {
         None => ("POST", format!("{collection}{query}"), object.clone()),
         Some(before) => {
@@ -77,19 +77,4 @@ fn undo(change: &Change) -> String {
             patch_command(object, &kind, Some("merge"), &patch)
         }
     }
-}
-
-fn kind(object: &Value) -> &str {
-    text(object, "/kind").unwrap_or_default()
-}
-
-/// The collection of an object of the four kinds that a plan has.
-fn collection(object: &Value) -> String {
-    let (group, plural) = match kind(object) {
-        "Service" => ("/api/v1", "services"),
-        "HorizontalPodAutoscaler" => ("/apis/autoscaling/v2", "horizontalpodautoscalers"),
-        "StatefulSet" => ("/apis/apps/v1", "statefulsets"),
-        _ => ("/apis/apps/v1", "deployments"),
-    };
-    format!("{group}/namespaces/{}/{plural}", namespace(object))
 }

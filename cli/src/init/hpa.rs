@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::change::{Change, Step};
-use super::object::{annotations, applicable, items, merge, name, namespace, patch_command, text};
+use super::object::{annotations, applicable, items, kind, merge, name, namespace, patch_command, text};
 use super::target::Target;
 
 /// Annotations for starts that take long.
@@ -29,7 +29,7 @@ pub(super) fn change(
     scale: &Target,
     slow_start: Option<Duration>,
 ) -> Result<Option<Change>, String> {
-    let kind = text(target, "/kind").unwrap_or_default();
+    let kind = kind(target);
     let same = |hpa: &&Value| {
         text(hpa, "/spec/scaleTargetRef/kind") == Some(kind)
             && text(hpa, "/spec/scaleTargetRef/name") == Some(name(target))

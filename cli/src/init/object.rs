@@ -1,5 +1,7 @@
 //! Objects as JSON, as `kubectl apply` takes them.
 
+use kube::Resource;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
 
 /// Fields of the metadata that the API server writes.
@@ -9,9 +11,24 @@ const SERVER_FIELDS: [&str; 6] =
 const PROGRAM_ANNOTATIONS: [&str; 2] =
     ["kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision"];
 
-pub(super) fn set_kind(object: &mut Value, version: &str, kind: &str) {
+/// The API resource of a kind that `init` reads or writes.
+fn resource(kind: &str) -> ApiResource {
+    let (group, version) = match kind {
+        "Service" => ("", "v1"),
+        "HorizontalPodAutoscaler" => ("autoscaling", "v2"),
+        _ => ("apps", "v1"),
+    };
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+/// The path of the objects of a kind in a namespace.
+pub(super) fn collection(kind: &str, namespace: &str) -> String {
+    DynamicObject::url_path(&resource(kind), Some(namespace))
+}
+
+pub(super) fn set_kind(object: &mut Value, kind: &str) {
     if let Some(fields) = object.as_object_mut() {
-        fields.insert("apiVersion".to_owned(), version.into());
+        fields.insert("apiVersion".to_owned(), resource(kind).api_version.into());
         fields.insert("kind".to_owned(), kind.into());
     }
 }
@@ -39,6 +56,10 @@ pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
 /// The elements of the list at a JSON pointer; none if it is absent.
 pub(super) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+pub(super) fn kind(object: &Value) -> &str {
+    text(object, "/kind").unwrap_or_default()
 }
 
 pub(super) fn name(object: &Value) -> &str {

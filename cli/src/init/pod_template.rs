@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::app_port::AppPort;
 use super::change::{Change, Step};
-use super::object::{applicable, items, merge, name, namespace, patch_command, text};
+use super::object::{applicable, items, kind, merge, name, namespace, patch_command, text};
 use super::sidecar_ports::free_ports;
 
 /// `None` if the template has the sidecar and the port already.
@@ -30,7 +30,7 @@ pub(super) fn change(target: &Value, app_port: AppPort) -> Option<Change> {
         return None;
     }
     let patch = json!({"spec": {"template": {"metadata": metadata}}});
-    let kind = text(target, "/kind").unwrap_or_default();
+    let kind = kind(target);
     let command = patch_command(target, &kind.to_lowercase(), None, &patch);
     let mut object = applicable(target);
     merge(&mut object, &patch);

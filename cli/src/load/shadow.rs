@@ -93,7 +93,7 @@ fn options(args: &ShadowArgs, spec: Option<&PodAutoscalerSpec>) -> ShadowOptions
 
 /// The workload of a Deployment or StatefulSet.
 async fn find(session: &Session, target: &str) -> Result<(Key, PodAutoscalerSpec), CommandError> {
-    let (kind, _, name) = parse_target(target)?;
+    let (kind, name) = parse_target(target)?;
     let api: Api<PodAutoscaler> = Api::namespaced(session.client.clone(), &session.namespace);
     let workloads = list_all(&api).await;
     let workloads = workloads.map_err(|error| CommandError::request("list PodAutoscalers", error))?;

@@ -7,6 +7,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
+use super::service::text_of;
 use crate::check::finding::Finding;
 use crate::check::selection::matches;
 use crate::check::workload_objects::WorkloadObjects;
@@ -43,7 +44,7 @@ fn blocking(budget: &PodDisruptionBudget, size: i32) -> Option<String> {
         (None, Some(most)) => ("maxUnavailable", most, pods_of(most, size)? <= 0),
         (None, None) => return None,
     };
-    is_blocking.then(|| format!("{field}: {}", text(bound)))
+    is_blocking.then(|| format!("{field}: {}", text_of(bound)))
 }
 
 /// The disruption controller rounds both percentages up.
@@ -54,13 +55,6 @@ fn pods_of(bound: &IntOrString, size: i32) -> Option<i64> {
             let percent: u16 = text.strip_suffix('%')?.parse().ok()?;
             Some((i64::from(percent) * i64::from(size) + 99) / 100)
         }
-    }
-}
-
-fn text(bound: &IntOrString) -> String {
-    match bound {
-        IntOrString::Int(pods) => pods.to_string(),
-        IntOrString::String(text) => text.clone(),
     }
 }
 

@@ -15,7 +15,7 @@ use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::service::port_text;
+use super::service::text_of;
 use crate::check::finding::Finding;
 use crate::check::front_door::{Backend, FrontDoor};
 use crate::check::namespace_objects::named;
@@ -43,7 +43,7 @@ fn of_door(workload: &WorkloadObjects, service: &str, door: &FrontDoor) -> Vec<F
     let found = backends.into_iter().filter_map(|it| Some((it, finding(workload, service, door, it)?)));
     found
         .filter(|(it, finding)| {
-            seen.insert((it.service.clone(), it.port.as_ref().map(port_text), finding.reason.clone()))
+            seen.insert((it.service.clone(), it.port.as_ref().map(text_of), finding.reason.clone()))
         })
         .map(|(_, finding)| finding)
         .collect()
@@ -116,7 +116,7 @@ fn missing_port(spec: &ServiceSpec, service: &str, door: &FrontDoor, backend: &B
     let port = backend.port.as_ref()?;
     let ports = spec.ports.as_deref().unwrap_or_default();
     (!ports.iter().any(|it| is(it, port))).then(|| {
-        let problem = format!("it leads to port {}, which Service {service} does not have", port_text(port));
+        let problem = format!("it leads to port {}, which Service {service} does not have", text_of(port));
         let has: Vec<String> = ports.iter().map(|it| it.port.to_string()).collect();
         let fix = format!("name a port of the Service, which has {}", has.join(", "));
         Finding::error(&door.object, CheckReason::ServicePortNotFound, problem).with_fix(fix)

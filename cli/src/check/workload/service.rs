@@ -89,10 +89,10 @@ fn other_pods(workload: &WorkloadObjects, spec: &ServiceSpec, object: &str) -> O
     })
 }
 
-/// The name or number of a port.
-pub(super) fn port_text(port: &IntOrString) -> String {
-    match port {
+/// A number, name or percentage as users write it.
+pub(super) fn text_of(value: &IntOrString) -> String {
+    match value {
         IntOrString::Int(number) => number.to_string(),
-        IntOrString::String(name) => name.clone(),
+        IntOrString::String(text) => text.clone(),
     }
 }
