@@ -26,10 +26,11 @@ use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::{Client, Config};
 use rustls::pki_types::ServerName;
+use tower::layer::layer_fn;
 use tower::{BoxError, service_fn};
 
 use self::shared_connections::{ResponseBody, SendResult, SharedConnections};
-use super::write_deadline::WriteDeadlineLayer;
+use super::write_deadline::WriteDeadline;
 
 /// Prefix of the User-Agent in audit logs.
 const AGENT: &str = "rouse";
@@ -81,8 +82,10 @@ fn direct_client(config: &Config) -> Result<Client, kube::Error> {
     let builder = builder.with_layer(&config.extra_headers_layer()?);
     let base_uri = config.base_uri_layer();
     Ok(match config.auth_layer()? {
-        Some(auth) => builder.with_layer(&auth).with_layer(&WriteDeadlineLayer).with_layer(&base_uri).build(),
-        None => builder.with_layer(&WriteDeadlineLayer).with_layer(&base_uri).build(),
+        Some(auth) => {
+            builder.with_layer(&auth).with_layer(&layer_fn(WriteDeadline)).with_layer(&base_uri).build()
+        }
+        None => builder.with_layer(&layer_fn(WriteDeadline)).with_layer(&base_uri).build(),
     })
 }
 

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Method, Request};
 use tokio::time::timeout;
-use tower::{BoxError, Layer, Service};
+use tower::{BoxError, Service};
 
 /// Just more than the API server takes for a write: it ends each after 34 s. A call of an admission
 /// webhook may take 30 s of that, and a client that closes its request earlier ends the write,
@@ -23,23 +23,9 @@ const WRITE_DEADLINE: Duration = Duration::from_secs(35);
 #[error("no response to a write within {WRITE_DEADLINE:?}")]
 struct WriteTimeout;
 
-/// Adds the deadline to a client.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct WriteDeadlineLayer;
-
 /// A client with the deadline.
 #[derive(Clone, Debug)]
-pub(super) struct WriteDeadline<S>(S);
-
-// === impl WriteDeadlineLayer ===
-
-impl<S> Layer<S> for WriteDeadlineLayer {
-    type Service = WriteDeadline<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        WriteDeadline(inner)
-    }
-}
+pub(super) struct WriteDeadline<S>(pub(super) S);
 
 // === impl WriteDeadline ===
 
@@ -82,7 +68,7 @@ mod tests {
     async fn write_without_response_fails_and_watch_goes_on() {
         let hangs = || {
             let service = service_fn(|_: Request<()>| std::future::pending::<Result<(), BoxError>>());
-            WriteDeadlineLayer.layer(service)
+            WriteDeadline(service)
         };
         let request = |method| Request::builder().method(method).body(()).unwrap();
         let began = Instant::now();
@@ -94,7 +80,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(30)).await;
             Ok::<(), BoxError>(())
         });
-        WriteDeadlineLayer.layer(behind_webhook).oneshot(request(Method::PUT)).await.unwrap();
+        WriteDeadline(behind_webhook).oneshot(request(Method::PUT)).await.unwrap();
         let watch = timeout(10 * WRITE_DEADLINE, hangs().oneshot(request(Method::GET))).await;
         assert!(watch.is_err(), "a watch may be silent for hours");
     }
