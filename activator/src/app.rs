@@ -18,6 +18,7 @@ use component_base::auth::KubernetesReviewer;
 use component_base::auth::ProjectedToken;
 use component_base::auth::TokenGuard;
 use component_base::kubernetes::{ApiResources, DecodeErrors};
+use component_base::listener::bind_port;
 use component_base::readiness::Readiness;
 use http::Method;
 use prometheus::Registry;
@@ -110,8 +111,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut app = App::new(name, limits, &args.health_check_agents, traces.clone(), &registry)?
         .with_token(ProjectedToken::at(&args.token_file));
     let readiness = Readiness::default();
-    let admin = component_base::listener::bind_port(args.admin_port);
-    let admin = admin.with_context(|| format!("admin port {}", args.admin_port))?;
+    let admin = bind_port(args.admin_port)?;
     let admin_stop = CancellationToken::new();
     let _admin_stops = admin_stop.clone().drop_guard();
     if let Some(path) = &args.waiting_page {
@@ -124,7 +124,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Some(path) => follow_file(path, &readiness)?,
         None => {
             component_base::kubernetes::ensure_own_account(&args.system_namespace, ACTIVATOR_ACCOUNT)?;
-            app = app.with_wake_endpoint(wake_listener(args.wake_port)?);
+            app = app.with_wake_endpoint(bind_port(args.wake_port)?);
             let client = component_base::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
             watch_cluster(client, &args, &readiness, &app.throttlers.metrics.decode_errors).await?
         }
@@ -132,10 +132,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tracing::info!(?args, ?traces, "activator started");
     app.run(sources, &readiness, stop).await;
     Ok(())
-}
-
-fn wake_listener(port: u16) -> anyhow::Result<TcpListener> {
-    component_base::listener::bind_port(port).with_context(|| format!("wake port {port}"))
 }
 
 fn follow_file(path: &std::path::Path, readiness: &Readiness) -> anyhow::Result<Sources> {

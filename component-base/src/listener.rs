@@ -66,13 +66,14 @@ pub async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 }
 
 fn with_fallback<T>(address: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
-    match bind(address) {
+    let bound = match bind(address) {
         // A taken port is taken for IPv4 too, so that error is the same.
         Err(_) if address.ip() == Ipv6Addr::UNSPECIFIED => {
             bind((Ipv4Addr::UNSPECIFIED, address.port()).into())
         }
         bound => bound,
-    }
+    };
+    bound.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
 }
 
 fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {

@@ -3,14 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use autoscaler::contract::METRICS_ADAPTER_ACCOUNT;
 use component_base::kubernetes::lease::{Leadership, Lease};
+use component_base::listener::bind_port;
 use component_base::readiness::Readiness;
-use component_base::{admin, kubernetes, listener, shutdown};
+use component_base::{admin, kubernetes, shutdown};
 use kube::Client;
 use prometheus::Registry;
-use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +47,8 @@ struct Process {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     tracing::info!(version = VERSION, ?args, "metrics-adapter started");
     let signal = shutdown::on_signal()?;
-    let [api, stats, admin] = [bind(args.api_port)?, bind(args.stats_port)?, bind(args.admin_port)?];
+    let [api, stats] = [bind_port(args.api_port)?, bind_port(args.stats_port)?];
+    let admin = bind_port(args.admin_port)?;
     let registry = Registry::new();
     let metrics = Metrics::register(&registry)?;
     component_base::metrics::register_build_info(&registry, COMPONENT, VERSION)?;
@@ -85,10 +85,6 @@ fn elect(
     leadership.register(registry, COMPONENT)?;
     tasks.spawn(election);
     Ok(leadership)
-}
-
-fn bind(port: u16) -> anyhow::Result<TcpListener> {
-    listener::bind_port(port).with_context(|| format!("port {port}"))
 }
 
 // === impl Process ===

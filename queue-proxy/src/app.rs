@@ -104,12 +104,12 @@ impl App {
     /// # Errors
     /// When an address is taken or does not belong to this host.
     pub async fn bind(args: Args) -> anyhow::Result<Self> {
-        let stats = listen(args.stats_listen)?;
+        let stats = listener::bind(args.stats_listen)?;
         Ok(Self {
-            traffic: listen(args.listen)?,
+            traffic: listener::bind(args.listen)?,
             datagrams: bind_datagrams(stats.local_addr()?),
             stats,
-            admin: listen(args.admin_listen)?,
+            admin: listener::bind(args.admin_listen)?,
             args,
         })
     }
@@ -302,10 +302,6 @@ fn readiness_probe(args: &Args) -> anyhow::Result<ReadinessProbe> {
     ReadinessProbe::http(app, path).with_context(|| format!("--readiness-path {path:?}"))
 }
 
-fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    listener::bind(address).with_context(|| format!("cannot listen on {address}"))
-}
-
 async fn serve_http(
     workers: Workers<Handler>,
     listener: TcpListener,
@@ -328,7 +324,7 @@ fn bind_datagrams(address: SocketAddr) -> Option<UdpSocket> {
     match listener::bind_datagrams(address) {
         Ok(socket) => Some(socket),
         Err(error) => {
-            tracing::warn!(%address, %error, "UDP port unavailable, serving stats by HTTP only");
+            tracing::warn!(%error, "UDP port unavailable, serving stats by HTTP only");
             None
         }
     }

@@ -15,9 +15,9 @@ use autoscaler::settings::AutoscalerConfig;
 use autoscaler::stats::reporters::LOST_AFTER;
 use component_base::auth::{KubernetesReviewer, ProjectedToken, TokenGuard};
 use component_base::kubernetes::lease::{Leadership, Lease};
+use component_base::listener::bind_port;
 use component_base::readiness::Readiness;
 use prometheus::Registry;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -77,8 +77,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     component_base::metrics::register_build_info(&registry, crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION"))?;
     let metrics = Metrics::register(&registry)?;
     let readiness = Readiness::default();
-    let stats = bind(args.stats_port)?;
-    let admin = bind(args.admin_port)?;
+    let (stats, admin) = (bind_port(args.stats_port)?, bind_port(args.admin_port)?);
     component_base::kubernetes::ensure_own_account(&args.system_namespace, ZERO_SCALER_ACCOUNT)?;
     let client = component_base::kubernetes::client(crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
 
@@ -149,10 +148,6 @@ fn token_guard(args: &Args, client: kube::Client) -> TokenGuard {
         return TokenGuard::allow_all();
     }
     TokenGuard::new(Arc::new(KubernetesReviewer::new(client)), &args.system_namespace, STATS_AUDIENCE)
-}
-
-fn bind(port: u16) -> anyhow::Result<TcpListener> {
-    component_base::listener::bind_port(port).with_context(|| format!("cannot listen on port {port}"))
 }
 
 fn context(
