@@ -4,7 +4,6 @@
 //! The zone of a pod is in its own labels: since Kubernetes 1.35 the API server copies it from the
 //! node when the pod is bound. So no activator needs to read nodes.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -13,7 +12,6 @@ use autoscaler::contract::sidecar_ports::SidecarPorts;
 use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY};
 use autoscaler::routing::proximity::Location;
 use component_base::kubernetes::Decoded;
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod as CorePod;
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -30,7 +28,8 @@ const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 /// A pod. If it has a queue-proxy, only its node and the queue-proxy's ports and limit are kept of
 /// the spec.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, Resource)]
+#[resource(inherit = CorePod)]
 #[serde(default)]
 pub(super) struct TrimmedPod {
     pub(super) metadata: ObjectMeta,
@@ -164,35 +163,6 @@ impl TrimmedPod {
     fn has_condition(&self, name: &str) -> bool {
         let is_true = |condition: &PodCondition| condition.r#type == name && condition.status == "True";
         self.status.conditions.iter().any(is_true)
-    }
-}
-
-impl Resource for TrimmedPod {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        CorePod::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        CorePod::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        CorePod::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        CorePod::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 
