@@ -50,27 +50,17 @@ struct Scale {
 }
 
 fn suffix_scale(suffix: &str) -> Option<Scale> {
-    let times = |n: i128| Some(Scale { numerator: n, denominator: 1 });
-    let decimal = |exponent: u32| 10i128.checked_pow(exponent).and_then(|n| n.checked_mul(1000));
-    let binary = |power: u32| 1024i128.checked_pow(power).and_then(|n| n.checked_mul(1000));
+    const DECIMAL: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
+    const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let power = |base: i128, suffixes: [&str; 7]| {
+        let power = suffixes.into_iter().position(|it| it == suffix)?;
+        Some(Scale { numerator: base.checked_pow(u32::try_from(power).ok()?)? * 1000, denominator: 1 })
+    };
     match suffix {
         "n" => Some(Scale { numerator: 1, denominator: 1_000_000 }),
         "u" => Some(Scale { numerator: 1, denominator: 1000 }),
-        "m" => times(1),
-        "" => times(1000),
-        "k" => times(decimal(3)?),
-        "M" => times(decimal(6)?),
-        "G" => times(decimal(9)?),
-        "T" => times(decimal(12)?),
-        "P" => times(decimal(15)?),
-        "E" => times(decimal(18)?),
-        "Ki" => times(binary(1)?),
-        "Mi" => times(binary(2)?),
-        "Gi" => times(binary(3)?),
-        "Ti" => times(binary(4)?),
-        "Pi" => times(binary(5)?),
-        "Ei" => times(binary(6)?),
-        _ => exponent_scale(suffix),
+        "m" => Some(Scale { numerator: 1, denominator: 1 }),
+        _ => power(1000, DECIMAL).or_else(|| power(1024, BINARY)).or_else(|| exponent_scale(suffix)),
     }
 }
 
