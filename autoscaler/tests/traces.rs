@@ -72,7 +72,8 @@ fn replay_all(change: impl Fn(Value) -> Vec<Value>) {
 #[derive(Deserialize)]
 struct WindowSequence {
     id: u32,
-    kind: TraceAggregation,
+    #[serde(with = "TraceAggregation")]
+    kind: Aggregation,
     window: u64,
     granularity: u64,
     ops: Vec<WindowOp>,
@@ -91,9 +92,9 @@ enum WindowOp {
 fn windows_agree_with_knative() {
     for sequence in read::<WindowSequence>(&directory().join("windows.ndjson")) {
         let granularity = Duration::from_secs(sequence.granularity);
-        let kind = Aggregation::from(sequence.kind);
-        let mut window = Window::with_granularity(kind, Duration::from_secs(sequence.window), granularity);
-        let weighted = kind == Aggregation::WeightedExponential;
+        let mut window =
+            Window::with_granularity(sequence.kind, Duration::from_secs(sequence.window), granularity);
+        let weighted = sequence.kind == Aggregation::WeightedExponential;
         for (step, op) in sequence.ops.into_iter().enumerate() {
             let place = format!("sequence {}, step {step}", sequence.id);
             match op {

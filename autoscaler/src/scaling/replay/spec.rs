@@ -33,17 +33,18 @@ pub(super) struct Spec {
     scale_down_delay_seconds: f64,
     activation_scale: f64,
     reachable: bool,
-    pub(super) aggregation: TraceAggregation,
+    #[serde(with = "TraceAggregation")]
+    pub(super) aggregation: Aggregation,
 }
 
 /// The [`Aggregation`] names of traces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Aggregation")]
 pub enum TraceAggregation {
-    /// [`Aggregation::Linear`].
+    #[serde(rename = "linear")]
     Linear,
-    /// [`Aggregation::WeightedExponential`].
-    Weighted,
+    #[serde(rename = "weighted")]
+    WeightedExponential,
 }
 
 /// A spec, checked and converted for the windows and the decider.
@@ -72,7 +73,7 @@ impl Spec {
             scale_down_delay_seconds: decider.scale_down_delay.as_secs_f64(),
             activation_scale: decider.activation_scale.into(),
             reachable: decider.reachable,
-            aggregation: windows.aggregation.into(),
+            aggregation: windows.aggregation,
         }
     }
 
@@ -97,7 +98,7 @@ impl Spec {
             |percent| percent > 0.0 && percent <= 100.0,
             "above 0, at most 100",
         )?;
-        settings.window.aggregation = self.aggregation.into();
+        settings.window.aggregation = self.aggregation;
         Ok(WindowSpec::from(&settings))
     }
 
@@ -126,26 +127,6 @@ impl Spec {
             )?,
             reachable: self.reachable,
         })
-    }
-}
-
-// === impl TraceAggregation ===
-
-impl From<Aggregation> for TraceAggregation {
-    fn from(aggregation: Aggregation) -> Self {
-        match aggregation {
-            Aggregation::Linear => Self::Linear,
-            Aggregation::WeightedExponential => Self::Weighted,
-        }
-    }
-}
-
-impl From<TraceAggregation> for Aggregation {
-    fn from(aggregation: TraceAggregation) -> Self {
-        match aggregation {
-            TraceAggregation::Linear => Self::Linear,
-            TraceAggregation::Weighted => Self::WeightedExponential,
-        }
     }
 }
 
