@@ -38,14 +38,24 @@ pub const UNINSTALL: &str = "autoscaling.rouse.dev/uninstall";
 /// Pod label that requests the sidecar (value `"true"`). The components watch labelled pods of the
 /// whole cluster, and other pods only in the namespaces of workloads without a sidecar.
 pub const INJECT_LABEL: &str = "autoscaling.rouse.dev/inject";
+/// Secret of the metrics-adapter's own serving certificate.
+pub const SERVING_CERTIFICATE: &str = "metrics-adapter-serving";
+/// The APIService of external metrics, which leads to the metrics-adapter.
+pub const EXTERNAL_API: &str = "v1beta1.external.metrics.k8s.io";
+/// The APIService of custom metrics, which may lead there too.
+pub const CUSTOM_API: &str = "v1beta2.custom.metrics.k8s.io";
 /// Name of the admission policy that adds the sidecar, of its binding, and of the webhook in place
 /// of both.
 pub const INJECTION: &str = "queue-proxy.autoscaling.rouse.dev";
 /// Label of all objects that zero-scaler creates; its value is the name of the workload, or the
 /// [shortened](short_name::workload_label) name.
 pub const WORKLOAD_LABEL: &str = "autoscaling.rouse.dev/workload";
-/// Value of `endpointslice.kubernetes.io/managed-by` on our EndpointSlices of Services with a
-/// selector. The controllers of Kubernetes do not change slices with another manager.
+/// Kubernetes' label of a slice with the name of its Service.
+pub const SLICE_SERVICE: &str = "kubernetes.io/service-name";
+/// Kubernetes' label of a slice with its manager.
+pub const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// Value of [`SLICE_MANAGED_BY`] on our EndpointSlices of Services with a selector. The controllers
+/// of Kubernetes do not change slices with another manager.
 pub const SLICE_MANAGER: &str = "zero-scaler.autoscaling.rouse.dev";
 /// The same label's value on all EndpointSlices that Kubernetes writes for a selector, and on ours
 /// of Services without one: Kubernetes leaves those alone until the Service gets a selector, and

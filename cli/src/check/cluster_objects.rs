@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use autoscaler::contract::{CONFIG_MAP, INJECTION};
+use autoscaler::contract::{CONFIG_MAP, CUSTOM_API, EXTERNAL_API, INJECTION, SERVING_CERTIFICATE};
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration,
@@ -20,10 +20,6 @@ use serde_json::Value;
 use super::cluster_version::ClusterVersion;
 use super::fetched::Fetched;
 
-/// The APIService of external metrics.
-pub const EXTERNAL_API: &str = "v1beta1.external.metrics.k8s.io";
-/// The APIService of custom metrics.
-pub const CUSTOM_API: &str = "v1beta2.custom.metrics.k8s.io";
 pub const CUSTOM_RESOURCES: [&str; 3] = [
     "metrics.autoscaling.rouse.dev",
     "podautoscalers.autoscaling.rouse.dev",
@@ -39,8 +35,6 @@ pub const DEPLOYMENTS: [&str; 3] = [ACTIVATOR, METRICS_ADAPTER, ZERO_SCALER];
 pub const LEASES: [&str; 2] = [METRICS_ADAPTER, ZERO_SCALER];
 /// Label of the pods of each part of Rouse.
 pub const NAME_LABEL: &str = "app.kubernetes.io/name";
-/// The Secret of the metrics-adapter's own certificate.
-pub const OWN_SECRET: &str = "metrics-adapter-serving";
 /// The variable with the directory of another issuer's certificate.
 const MOUNTED: &str = "ROUSE_SERVING_CERTIFICATE";
 
@@ -183,7 +177,7 @@ pub fn tag_of(image: &str) -> Option<&str> {
 /// Name of the Secret with the serving certificate: another issuer's Secret where one is mounted.
 pub fn serving_secret(cluster: &ClusterObjects) -> String {
     let deployment = cluster.deployments.get(METRICS_ADAPTER).and_then(|object| object.found());
-    deployment.and_then(mounted_secret).unwrap_or_else(|| OWN_SECRET.to_owned())
+    deployment.and_then(mounted_secret).unwrap_or_else(|| SERVING_CERTIFICATE.to_owned())
 }
 
 fn mounted_secret(deployment: &Deployment) -> Option<String> {

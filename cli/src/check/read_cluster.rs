@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use autoscaler::contract::{CONFIG_MAP, INJECT_LABEL, INJECTION};
+use autoscaler::contract::{CONFIG_MAP, CUSTOM_API, EXTERNAL_API, INJECT_LABEL, INJECTION};
 use futures::{StreamExt, stream};
 use http::Request;
 use http::header::DATE;
@@ -18,8 +18,7 @@ use serde_json::{Value, json};
 
 use super::cluster::manifests::{manifests, resource};
 use super::cluster_objects::{
-    CUSTOM_API, CUSTOM_RESOURCES, ClusterObjects, DEPLOYMENTS, EXTERNAL_API, InstalledObject, LEASES,
-    serving_secret,
+    CUSTOM_RESOURCES, ClusterObjects, DEPLOYMENTS, InstalledObject, LEASES, serving_secret,
 };
 use super::cluster_version::ClusterVersion;
 use super::fetched::Fetched;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use autoscaler::contract::{GROUP, INJECTION};
+use autoscaler::contract::{CUSTOM_API, EXTERNAL_API, GROUP, INJECTION};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::runtime::events::{Recorder, Reporter};
@@ -15,8 +15,8 @@ use crate::app::context::Context;
 use crate::args::Args;
 use crate::tls::ca_bundle::{self, CaBundleReconciler};
 use crate::tls::certificate_resolver::CertificateResolver;
+use crate::tls::mounted_certificate;
 use crate::tls::serving_certificate::ServingCertificate;
-use crate::tls::{api_service, mounted_certificate};
 
 /// The Service of this process: the name in its certificate, in the APIServices and in the webhook.
 const SERVICE: &str = "metrics-adapter";
@@ -57,8 +57,8 @@ fn publish(
         recorder: recorder.clone(),
         owned,
     };
-    let custom = args.custom_metrics.then_some(api_service::CUSTOM);
-    for name in [Some(api_service::EXTERNAL), custom].into_iter().flatten() {
+    let custom = args.custom_metrics.then_some(CUSTOM_API);
+    for name in [Some(EXTERNAL_API), custom].into_iter().flatten() {
         let reconciler = reconciler(name, metrics.api_service_owned.with_label_values(&[name]));
         tasks.spawn(ca_bundle::reconcile::<APIService>(reconciler, changes.clone()));
     }

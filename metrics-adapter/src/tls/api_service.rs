@@ -9,11 +9,6 @@ use serde_json::json;
 
 use crate::tls::ca_bundle::{TrustedServer, TrustingObject, set_unless_taken};
 
-/// The APIService of external metrics.
-pub const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
-/// The APIService of custom metrics, with `--custom-metrics` only.
-pub const CUSTOM: &str = "v1beta2.custom.metrics.k8s.io";
-
 // === impl APIService ===
 
 impl TrustingObject for APIService {
@@ -46,6 +41,7 @@ impl TrustingObject for APIService {
 mod tests {
     use std::time::Duration;
 
+    use autoscaler::contract::EXTERNAL_API;
     use fake_api::{FakeApi, Outage};
     use kube::runtime::events::{Recorder, Reporter};
     use prometheus::IntGauge;
@@ -59,7 +55,7 @@ mod tests {
     fn object(namespace: &str, bundle: Option<&str>, skip: bool) -> APIService {
         let bundle = bundle.map(|pem| ByteString(pem.as_bytes().to_vec()));
         serde_json::from_value(json!({
-            "metadata": {"name": EXTERNAL},
+            "metadata": {"name": EXTERNAL_API},
             "spec": {
                 "group": "external.metrics.k8s.io", "version": "v1beta1",
                 "groupPriorityMinimum": 100, "versionPriority": 100,
@@ -88,7 +84,7 @@ mod tests {
         let owned = IntGauge::new("a", "b").unwrap();
         let reconciler = CaBundleReconciler {
             client: cluster.client(),
-            name: EXTERNAL,
+            name: EXTERNAL_API,
             service: ("rouse-system".to_owned(), "metrics-adapter".to_owned()),
             recorder: Recorder::new(cluster.client(), Reporter::from("metrics-adapter")),
             owned: owned.clone(),

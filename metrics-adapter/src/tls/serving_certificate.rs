@@ -14,6 +14,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::contract::SERVING_CERTIFICATE as SECRET;
 use component_base::kubernetes::watch_object;
 use component_base::readiness::ReadinessLatch;
 use futures::{StreamExt, pin_mut};
@@ -27,8 +28,6 @@ use crate::tls::certificate_material::{CertificateError, CertificateMaterial};
 use crate::tls::certificate_resolver::CertificateResolver;
 use crate::watches::observed_object::ObservedObject;
 
-/// Name of the Secret.
-pub const SECRET: &str = "metrics-adapter-serving";
 /// Interval between checks whether the certificate must be renewed.
 const RECHECK: Duration = Duration::from_secs(600);
 /// Delay after a failed write.

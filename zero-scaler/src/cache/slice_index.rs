@@ -10,7 +10,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::contract::{LEASED_PORTS, MANAGED_SLICE, SLICE_MANAGER, WORKLOAD_LABEL};
+use autoscaler::contract::{
+    LEASED_PORTS, MANAGED_SLICE, SLICE_MANAGED_BY, SLICE_MANAGER, SLICE_SERVICE, WORKLOAD_LABEL,
+};
 use component_base::kubernetes::Decoded;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
@@ -19,11 +21,6 @@ use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
 
 use crate::kubernetes::server_side_apply::controller_of;
-
-/// Label of a slice with the name of its Service.
-pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// Label of a slice with its manager.
-pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// Namespace and name of a Service.
 pub type ServiceName = (String, String);
@@ -100,7 +97,7 @@ impl SliceIndex {
 
 /// The Service a slice belongs to.
 pub fn service_of(slice: &ObjectMeta) -> Option<ServiceName> {
-    let service = slice.labels.as_ref()?.get(SERVICE_NAME)?;
+    let service = slice.labels.as_ref()?.get(SLICE_SERVICE)?;
     Some((slice.namespace.clone()?, service.clone()))
 }
 
@@ -109,7 +106,7 @@ pub fn service_of(slice: &ObjectMeta) -> Option<ServiceName> {
 pub fn is_ours(slice: &EndpointSlice) -> bool {
     let Some(labels) = &slice.metadata.labels else { return false };
     let is_of_service = || controller_of(slice).is_some_and(|owner| owner.kind == "Service");
-    labels.get(MANAGED_BY).is_some_and(|manager| manager == SLICE_MANAGER)
+    labels.get(SLICE_MANAGED_BY).is_some_and(|manager| manager == SLICE_MANAGER)
         || labels.contains_key(MANAGED_SLICE) && !is_of_service()
 }
 
@@ -218,7 +215,7 @@ mod tests {
 
     fn slice(name: &str, service: &str) -> Decoded<EndpointSlice> {
         serde_json::from_value(serde_json::json!({
-            "metadata": {"name": name, "namespace": "shop", "labels": {SERVICE_NAME: service}},
+            "metadata": {"name": name, "namespace": "shop", "labels": {SLICE_SERVICE: service}},
             "addressType": "IPv4", "endpoints": [],
         }))
         .unwrap()
@@ -247,7 +244,7 @@ mod tests {
         let written = |name: &str, service: &str, workload: &str| {
             let mut slice = slice(name, service);
             let labels = slice.meta_mut().labels.get_or_insert_default();
-            labels.insert(MANAGED_BY.into(), SLICE_MANAGER.into());
+            labels.insert(SLICE_MANAGED_BY.into(), SLICE_MANAGER.into());
             labels.insert(WORKLOAD_LABEL.into(), workload.into());
             slice
         };
@@ -275,7 +272,7 @@ mod tests {
     #[test]
     fn slice_of_a_service_with_the_label_is_not_ours() {
         let of_owner = |kind: &str, manager: &str, labelled: bool| {
-            let mut labels = serde_json::json!({MANAGED_BY: manager});
+            let mut labels = serde_json::json!({SLICE_MANAGED_BY: manager});
             if labelled {
                 labels[MANAGED_SLICE] = "true".into();
             }
@@ -296,7 +293,7 @@ mod tests {
         let leading = |name: &str, ports: &[u16]| {
             let mut slice = slice(name, "web");
             let labels = slice.meta_mut().labels.get_or_insert_default();
-            labels.insert(MANAGED_BY.into(), SLICE_MANAGER.into());
+            labels.insert(SLICE_MANAGED_BY.into(), SLICE_MANAGER.into());
             labels.insert(WORKLOAD_LABEL.into(), "web".into());
             let ports: Vec<_> = ports.iter().map(|port| serde_json::json!({"port": port})).collect();
             Arc::make_mut(slice.0.as_mut().unwrap()).ports = serde_json::from_value(ports.into()).unwrap();
@@ -325,7 +322,7 @@ mod tests {
     fn undecodable_slice_stays_until_it_is_deleted() {
         let bad = |name: &str| -> Decoded<EndpointSlice> {
             serde_json::from_value(serde_json::json!({
-                "metadata": {"name": name, "namespace": "shop", "labels": {SERVICE_NAME: "web"}},
+                "metadata": {"name": name, "namespace": "shop", "labels": {SLICE_SERVICE: "web"}},
                 "addressType": "IPv4", "endpoints": 5,
             }))
             .unwrap()

@@ -104,12 +104,11 @@ fn collect(slices: &[Arc<EndpointSlice>], filter: impl Fn(&EndpointSlice) -> boo
 
 #[cfg(test)]
 mod tests {
-    use autoscaler::contract::SLICE_MANAGER;
+    use autoscaler::contract::{SLICE_MANAGED_BY, SLICE_MANAGER, SLICE_SERVICE};
     use component_base::kubernetes::Decoded;
     use kube::runtime::watcher::Event;
 
     use super::*;
-    use crate::cache::slice_index::{MANAGED_BY, SERVICE_NAME};
 
     fn slice(
         name: &str,
@@ -119,7 +118,7 @@ mod tests {
         endpoints: &serde_json::Value,
     ) -> Decoded<EndpointSlice> {
         serde_json::from_value(serde_json::json!({
-            "metadata": {"name": name, "namespace": "shop", "labels": {SERVICE_NAME: service, MANAGED_BY: manager}},
+            "metadata": {"name": name, "namespace": "shop", "labels": {SLICE_SERVICE: service, SLICE_MANAGED_BY: manager}},
             "addressType": "IPv4", "endpoints": endpoints, "ports": [{"name": port.0, "port": port.1}],
         }))
         .unwrap()

@@ -3,7 +3,7 @@
 //! They cannot be deleted yet: running processes would write them again. So they get the ConfigMap
 //! of the settings as their owner, and Kubernetes deletes them after it.
 
-use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP};
+use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP, SERVING_CERTIFICATE};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -14,8 +14,6 @@ use serde_json::{Value, json};
 
 use crate::uninstall::error::UninstallError;
 
-/// The serving certificate of the metrics-adapter.
-const SERVING_CERTIFICATE: &str = "metrics-adapter-serving";
 /// The Leases of the leader elections.
 const LEASES: [&str; 2] = ["metrics-adapter", "zero-scaler"];
 

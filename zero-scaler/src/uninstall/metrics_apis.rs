@@ -2,13 +2,13 @@
 //!
 //! While one has no server, Kubernetes cannot delete namespaces. HPAs keep their sizes without it.
 
+use autoscaler::contract::{CUSTOM_API, EXTERNAL_API};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client};
 
 use crate::uninstall::error::UninstallError;
 
-const API_SERVICES: [&str; 2] = ["v1beta1.external.metrics.k8s.io", "v1beta2.custom.metrics.k8s.io"];
 /// The Service to which they lead.
 const BACKEND: &str = "metrics-adapter";
 
@@ -18,7 +18,7 @@ const BACKEND: &str = "metrics-adapter";
 /// When the API server refuses.
 pub async fn delete(client: &Client, namespace: &str) -> Result<(), UninstallError> {
     let services: Api<APIService> = Api::all(client.clone());
-    for name in API_SERVICES {
+    for name in [EXTERNAL_API, CUSTOM_API] {
         let failed = || format!("delete APIService {name:?}");
         let Some(found) = services.get_opt(name).await.map_err(UninstallError::api(failed()))? else {
             continue;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::contract::{MANAGED_SLICE, SLICE_MANAGER};
+use autoscaler::contract::{MANAGED_SLICE, SLICE_MANAGED_BY, SLICE_MANAGER, SLICE_SERVICE};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -18,8 +18,6 @@ use crate::uninstall::error::UninstallError;
 use crate::uninstall::service_restoration::RestoredService;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Label of a slice with the name of its Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// Waits until no slice of Rouse is left of a restored Service with ready pods.
 ///
@@ -50,7 +48,7 @@ pub async fn until_none_serves(
 
 /// The Services that have a slice of Rouse.
 async fn services(client: &Client) -> Result<BTreeSet<Key>, UninstallError> {
-    let attached = format!("endpointslice.kubernetes.io/managed-by={SLICE_MANAGER}");
+    let attached = format!("{SLICE_MANAGED_BY}={SLICE_MANAGER}");
     let managed = format!("{MANAGED_SLICE}=true");
     let mut services = BTreeSet::new();
     for ours in [managed, attached] {
@@ -58,7 +56,7 @@ async fn services(client: &Client) -> Result<BTreeSet<Key>, UninstallError> {
         let slices = Api::<EndpointSlice>::all(client.clone()).list_metadata(&ours).await;
         let slices = slices.map_err(UninstallError::api("list EndpointSlices"))?.items;
         services.extend(
-            slices.iter().filter_map(|s| Some(Key::new(s.namespace()?, s.labels().get(SERVICE_NAME)?))),
+            slices.iter().filter_map(|s| Some(Key::new(s.namespace()?, s.labels().get(SLICE_SERVICE)?))),
         );
     }
     Ok(services)

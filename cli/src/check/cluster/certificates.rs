@@ -1,12 +1,13 @@
 //! The serving certificate of the metrics-adapter and the CA in its APIServices: whether they are
 //! over or end soon.
 
+use autoscaler::contract::{CUSTOM_API, EXTERNAL_API, SERVING_CERTIFICATE};
 use autoscaler::findings::reasons::CheckReason;
 use jiff::Timestamp;
 use x509_parser::pem::Pem;
 
 use super::metrics_apis::is_ours;
-use crate::check::cluster_objects::{CUSTOM_API, ClusterObjects, EXTERNAL_API, OWN_SECRET, serving_secret};
+use crate::check::cluster_objects::{ClusterObjects, serving_secret};
 use crate::check::finding::Finding;
 
 /// Remaining life that is reported. The metrics-adapter renews its own certificate earlier.
@@ -14,9 +15,9 @@ const SOON: i64 = 3 * 24 * 3600;
 
 pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {
     let name = serving_secret(cluster);
-    let fix = &if name == OWN_SECRET {
+    let fix = &if name == SERVING_CERTIFICATE {
         format!(
-            "kubectl --namespace {0} delete secret {OWN_SECRET} and kubectl --namespace {0} rollout restart \
+            "kubectl --namespace {0} delete secret {SERVING_CERTIFICATE} and kubectl --namespace {0} rollout restart \
              deployment metrics-adapter: it then makes a new one",
             cluster.system_namespace
         )

@@ -1,9 +1,10 @@
 //! The owners of the metrics APIs, and whether the API server reaches the metrics-adapter.
 
+use autoscaler::contract::{CUSTOM_API, EXTERNAL_API};
 use autoscaler::findings::reasons::CheckReason;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 
-use crate::check::cluster_objects::{CUSTOM_API, ClusterObjects, EXTERNAL_API};
+use crate::check::cluster_objects::ClusterObjects;
 use crate::check::fetched::Fetched;
 use crate::check::finding::Finding;
 use crate::check::workload_objects::WorkloadObjects;

@@ -1,6 +1,6 @@
 //! The endpoints of the Service: whether other pods or other writers are among them.
 
-use autoscaler::contract::SLICE_MANAGER;
+use autoscaler::contract::{KUBERNETES_SLICE_MANAGER, SLICE_MANAGED_BY, SLICE_MANAGER, SLICE_SERVICE};
 use autoscaler::findings::reasons::CheckReason;
 use autoscaler::findings::service::{ServiceFields, foreign_endpoints};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -10,12 +10,8 @@ use crate::check::finding::Finding;
 use crate::check::selection::contains;
 use crate::check::workload_objects::WorkloadObjects;
 
-/// Label with the Service of a slice.
-const SERVICE_LABEL: &str = "kubernetes.io/service-name";
-/// Label with the writer of a slice.
-const MANAGER_LABEL: &str = "endpointslice.kubernetes.io/managed-by";
 /// Writers that lead to the Service's own pods, or to activators.
-const MANAGERS: [&str; 2] = ["endpointslice-controller.k8s.io", SLICE_MANAGER];
+const MANAGERS: [&str; 2] = [KUBERNETES_SLICE_MANAGER, SLICE_MANAGER];
 
 pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     // Of a Service without selector, the zero-scaler reports foreign endpoints.
@@ -28,8 +24,8 @@ pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
 fn foreign_slice(workload: &WorkloadObjects) -> Option<Finding> {
     let service = workload.service_name.as_ref()?;
     let is_foreign = |slice: &EndpointSlice| {
-        let manager = slice.labels().get(MANAGER_LABEL).map(String::as_str).unwrap_or_default();
-        slice.labels().get(SERVICE_LABEL) == Some(service) && !MANAGERS.contains(&manager)
+        let manager = slice.labels().get(SLICE_MANAGED_BY).map(String::as_str).unwrap_or_default();
+        slice.labels().get(SLICE_SERVICE) == Some(service) && !MANAGERS.contains(&manager)
     };
     let mut foreign = workload.namespace.slices.iter().filter(|slice| is_foreign(slice));
     let slice = foreign.find(|slice| slice.endpoints.iter().flatten().next().is_some())?;

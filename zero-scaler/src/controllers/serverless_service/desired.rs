@@ -21,7 +21,8 @@ use autoscaler::api::{PortLease, SksMode};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::short_name::workload_label;
 use autoscaler::contract::{
-    KUBERNETES_SLICE_MANAGER, MANAGED_SLICE, QUEUE_PROXY_PORT, SLICE_MANAGER, WORKLOAD_LABEL,
+    KUBERNETES_SLICE_MANAGER, MANAGED_SLICE, QUEUE_PROXY_PORT, SLICE_MANAGED_BY, SLICE_MANAGER,
+    SLICE_SERVICE, WORKLOAD_LABEL,
 };
 use autoscaler::findings::service::ServiceFields;
 use autoscaler::routing::sks_mode;
@@ -34,7 +35,6 @@ use serde_json::{Value, json};
 use super::observe::ObservedService;
 use super::teardown::leaves_activators_out;
 use crate::cache::service::{has_pod_targets, topology_annotations};
-use crate::cache::slice_index::{MANAGED_BY, SERVICE_NAME};
 use crate::kubernetes::server_side_apply::owner;
 use crate::pods::endpoints::{PodEndpoint, is_ready, routable_ports};
 use crate::pods::private_ports::{number_on_pod, private_ports, sidecar_port};
@@ -249,8 +249,8 @@ fn metadata(observed: &ObservedService, name: String) -> ObjectMeta {
     let workload = workload_label(&observed.key.name);
     let manager = if observed.managed { KUBERNETES_SLICE_MANAGER } else { SLICE_MANAGER };
     let labels = [
-        (SERVICE_NAME, observed.sks.spec.service.as_str()),
-        (MANAGED_BY, manager),
+        (SLICE_SERVICE, observed.sks.spec.service.as_str()),
+        (SLICE_MANAGED_BY, manager),
         (WORKLOAD_LABEL, workload.as_str()),
     ];
     let managed = observed.managed.then_some((MANAGED_SLICE, "true"));

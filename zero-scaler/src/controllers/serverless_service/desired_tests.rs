@@ -163,7 +163,7 @@ fn attached_service_has_our_slice_only_in_proxy_mode() {
     let (_, slices) = written(&observed("Proxy", false, &pods), &[endpoint("10.2.0.1", true)]);
     assert_eq!(shape(&slices), [(vec!["10.2.0.1"], vec![20001, 20002])]);
     let labels = slices[0].metadata.labels.as_ref().unwrap();
-    assert_eq!(labels[MANAGED_BY], SLICE_MANAGER, "Kubernetes would delete it beside its own");
+    assert_eq!(labels[SLICE_MANAGED_BY], SLICE_MANAGER, "Kubernetes would delete it beside its own");
     assert!(!labels.contains_key(MANAGED_SLICE));
     let (_, slices) = written(&observed("Serve", false, &pods), &[endpoint("10.2.0.1", true)]);
     assert_eq!(shape(&slices), []);

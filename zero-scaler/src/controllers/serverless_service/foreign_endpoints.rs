@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::ServerlessService;
-use autoscaler::contract::KUBERNETES_SLICE_MANAGER;
+use autoscaler::contract::{KUBERNETES_SLICE_MANAGER, SLICE_MANAGED_BY};
 use autoscaler::findings::service::foreign_endpoints;
 use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, ResourceExt};
 
 use super::observe::ObservedService;
-use crate::cache::slice_index::{MANAGED_BY, is_ours, workload_of};
+use crate::cache::slice_index::{is_ours, workload_of};
 use crate::controllers::context::Context;
 use crate::kubernetes::server_side_apply::delete_unchanged;
 use crate::pods::endpoints::{is_managed, is_ready};
@@ -131,7 +131,7 @@ async fn delete(
 }
 
 fn manager(slice: &EndpointSlice) -> Option<&str> {
-    slice.labels().get(MANAGED_BY).map(String::as_str)
+    slice.labels().get(SLICE_MANAGED_BY).map(String::as_str)
 }
 
 /// Whether the endpoints controller of Kubernetes wrote Endpoints.

@@ -90,7 +90,7 @@ fn of_kubernetes(case: &Case, service: &Service) -> Option<EndpointSlice> {
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {"name": "web-abcde", "namespace": "shop", "labels": {
-            SERVICE_NAME: "web", MANAGED_BY: "endpointslice-controller.k8s.io"}},
+            SLICE_SERVICE: "web", SLICE_MANAGED_BY: "endpointslice-controller.k8s.io"}},
         "endpoints": endpoints,
         "ports": if endpoints.is_empty() { json!([]) } else { ports.collect() },
     });
