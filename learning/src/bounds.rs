@@ -9,7 +9,7 @@ use autoscaler::settings::{
     LEARNING_FACTOR_DEFAULT, LatencyObjective, LearnTarget, MOST_LEARNING_FACTOR, Settings,
 };
 
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// Smallest target where the user gave none: a request needs a pod.
 const LEAST_FREE: f64 = 1.0;
@@ -92,7 +92,7 @@ impl LearningSpec {
     /// The target before any evidence, within the bounds: the user's, or without one a low one.
     pub fn start(&self) -> f64 {
         let bounds = self.bounds();
-        let start = if self.is_free() { self.user().min(TUNING.steps.first_target) } else { self.user() };
+        let start = if self.is_free() { self.user().min(tuning::steps::FIRST_TARGET) } else { self.user() };
         start.clamp(*bounds.start(), *bounds.end())
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// A target with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ impl Bracket {
 
     /// Records a bad target. A good one above it is not good any more.
     pub(crate) fn record_bad(&mut self, tried: Tried) {
-        if self.bad.is_none_or(|bad| tried.target <= bad.target * TUNING.bracket.narrow) {
+        if self.bad.is_none_or(|bad| tried.target <= bad.target * tuning::bracket::NARROW) {
             self.above = self.bad.filter(|bad| bad.target > tried.target).or(self.above);
             self.bad = Some(tried);
         }
@@ -56,31 +56,30 @@ impl Bracket {
 
     /// The bad target, unless its result is too old.
     pub(crate) fn fresh_bad(&self, now: Duration) -> Option<f64> {
-        self.bad.filter(|bad| now.saturating_sub(bad.at) < TUNING.bracket.validity).map(|bad| bad.target)
+        self.bad.filter(|bad| now.saturating_sub(bad.at) < tuning::bracket::VALIDITY).map(|bad| bad.target)
     }
 
     /// The next smaller target after a bad one. Between good and bad it is where the severity
     /// would be `aim`; without a good one the severity is taken to fall as between the last two
     /// bad targets, or with the square of the target.
     pub(crate) fn below(&self, tried: Tried, aim: f64) -> f64 {
-        let tuning = &TUNING.bracket;
         if let Some(good) = self.good.filter(|good| good.target < tried.target) {
             let floor = good.severity.max(1e-3);
             let span = (tried.severity / floor).ln().max(0.1);
-            let way = ((aim / floor).ln() / span).clamp(tuning.least_way, tuning.most_way);
+            let way =
+                ((aim / floor).ln() / span).clamp(tuning::bracket::LEAST_WAY, tuning::bracket::MOST_WAY);
             return good.target * (tried.target / good.target).powf(way);
         }
         let factor = (aim / tried.severity).powf(1.0 / self.power(tried));
-        tried.target * factor.clamp(tuning.least_factor, tuning.most_factor)
+        tried.target * factor.clamp(tuning::bracket::LEAST_FACTOR, tuning::bracket::MOST_FACTOR)
     }
 
     /// The power of the target with which the severity grows above a bad target.
     fn power(&self, tried: Tried) -> f64 {
-        let tuning = &TUNING.bracket;
-        let is_apart = |bad: &Tried| bad.target > tried.target * tuning.apart;
-        self.bad.filter(is_apart).map_or(tuning.power, |bad| {
+        let is_apart = |bad: &Tried| bad.target > tried.target * tuning::bracket::APART;
+        self.bad.filter(is_apart).map_or(tuning::bracket::POWER, |bad| {
             let power = (bad.severity / tried.severity).ln() / (bad.target / tried.target).ln();
-            power.clamp(tuning.least_power, tuning.most_power)
+            power.clamp(tuning::bracket::LEAST_POWER, tuning::bracket::MOST_POWER)
         })
     }
 }

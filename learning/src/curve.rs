@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// Bins in an octave of the load.
 const PER_OCTAVE: f64 = 4.0;
@@ -89,7 +89,7 @@ impl Sums {
     }
 
     pub(crate) fn is_known(&self) -> bool {
-        self.completions >= TUNING.curve.known_requests
+        self.completions >= tuning::curve::KNOWN_REQUESTS
     }
 
     /// Whether there is as much as one second of a pod. Less is the rest of a faded past.
@@ -150,15 +150,15 @@ impl LoadCurve {
         let first = *bins.next()?;
         let (mut pool, mut last) = (first, first);
         for bin in bins {
-            let noise = TUNING.curve.same_time_noise / bin.completions.min(pool.completions).sqrt();
-            if bin.mean_time() > pool.mean_time() * (1.0 + TUNING.curve.same_time + noise) {
+            let noise = tuning::curve::SAME_TIME_NOISE / bin.completions.min(pool.completions).sqrt();
+            if bin.mean_time() > pool.mean_time() * (1.0 + tuning::curve::SAME_TIME + noise) {
                 break;
             }
             pool.add(bin);
             last = *bin;
         }
-        let spans = last.mean_load() >= first.mean_load() * TUNING.curve.reference_span;
-        (spans && pool.completions >= TUNING.curve.reference_requests).then_some(pool)
+        let spans = last.mean_load() >= first.mean_load() * tuning::curve::REFERENCE_SPAN;
+        (spans && pool.completions >= tuning::curve::REFERENCE_REQUESTS).then_some(pool)
     }
 
     /// All seconds at loads at which requests do not wait for each other, if this target is the
@@ -166,7 +166,7 @@ impl LoadCurve {
     pub(crate) fn unloaded(&self, target: f64) -> Option<Sums> {
         let mut pool = Sums::default();
         self.bins.iter().filter(|bin| bin.mean_load() < target / 2.0).for_each(|bin| pool.add(bin));
-        (pool.completions >= TUNING.curve.reference_requests).then_some(pool)
+        (pool.completions >= tuning::curve::REFERENCE_REQUESTS).then_some(pool)
     }
 
     /// The known half octaves of the load, the lowest first.

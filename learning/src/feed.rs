@@ -5,7 +5,7 @@ use std::time::Duration;
 use autoscaler::learning_report::FreezeReason;
 
 use crate::observation::PodSecond;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// State of the feed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,14 +34,14 @@ impl Feed {
             self.last = Some(at);
             return self.check_pods(at, pods, needs_app);
         };
-        if at <= last && last - at <= TUNING.evidence.gap {
+        if at <= last && last - at <= tuning::evidence::GAP {
             return FeedCheck::Late;
         }
         self.last = Some(at);
-        if at < last || at - last > TUNING.evidence.clock_jump {
+        if at < last || at - last > tuning::evidence::CLOCK_JUMP {
             return self.fail(at, FreezeReason::ClockJump);
         }
-        if at - last > TUNING.evidence.gap {
+        if at - last > tuning::evidence::GAP {
             return self.fail(at, FreezeReason::Gap);
         }
         self.check_pods(at, pods, needs_app)
@@ -55,11 +55,11 @@ impl Feed {
     /// The last fault, until the end of its probation. A feed that stopped is a gap.
     pub(crate) fn fault(&self, now: Duration) -> Option<FreezeReason> {
         match self.last {
-            Some(last) if now.saturating_sub(last) > TUNING.evidence.gap => Some(FreezeReason::Gap),
-            Some(last) if last.saturating_sub(now) > TUNING.evidence.gap => Some(FreezeReason::ClockJump),
+            Some(last) if now.saturating_sub(last) > tuning::evidence::GAP => Some(FreezeReason::Gap),
+            Some(last) if last.saturating_sub(now) > tuning::evidence::GAP => Some(FreezeReason::ClockJump),
             _ => self
                 .fault
-                .filter(|(at, _)| now.saturating_sub(*at) < TUNING.evidence.probation)
+                .filter(|(at, _)| now.saturating_sub(*at) < tuning::evidence::PROBATION)
                 .map(|(_, reason)| reason),
         }
     }
@@ -71,7 +71,7 @@ impl Feed {
         }
         let grown = pods.iter().filter(|pod| !pod.is_young());
         let old = grown.clone().filter(|pod| pod.app.is_none()).count();
-        if needs_app && old as f64 > TUNING.evidence.old_sidecars * grown.count() as f64 {
+        if needs_app && old as f64 > tuning::evidence::OLD_SIDECARS * grown.count() as f64 {
             return self.fail(at, FreezeReason::OldSidecars);
         }
         FeedCheck::Usable

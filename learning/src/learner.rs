@@ -44,7 +44,7 @@ use crate::observation::PodSecond;
 use crate::regime::{BlockResult, Regime};
 use crate::shadow::Shadow;
 use crate::trial::Trial;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// What learns one workload's target.
 #[derive(Clone, Debug)]
@@ -127,7 +127,7 @@ impl Learner {
             block_since: None,
             last_change: None,
             frozen_until: Duration::ZERO,
-            pause: TUNING.steps.first_pause,
+            pause: tuning::steps::FIRST_PAUSE,
             raise_after: Duration::ZERO,
             changes: 0,
             reverts: 0,
@@ -165,7 +165,7 @@ impl Learner {
         }
         self.began_at.get_or_insert(at);
         let mut all = Sums::default();
-        let cold = if self.spec.is_free() { TUNING.evidence.cold_pod } else { TUNING.evidence.young_pod };
+        let cold = if self.spec.is_free() { tuning::evidence::COLD_POD } else { tuning::evidence::YOUNG_POD };
         for pod in pods.iter().filter(|pod| pod.is_plausible()) {
             let second = sums(pod);
             if pod.age < cold {
@@ -193,7 +193,7 @@ impl Learner {
         }
         self.restore_after_breach(at);
         let since = *self.block_since.get_or_insert(at);
-        if at.saturating_sub(since) >= TUNING.evidence.block {
+        if at.saturating_sub(since) >= tuning::evidence::BLOCK {
             self.block_since = Some(at);
             self.end_block(at);
             self.latest = Trial::default();
@@ -247,10 +247,10 @@ impl Learner {
     fn confidence(&self) -> f64 {
         let part = match self.phase {
             Phase::Settled => 1.0,
-            Phase::Exploring => TUNING.evidence.exploring_confidence,
+            Phase::Exploring => tuning::evidence::EXPLORING_CONFIDENCE,
             Phase::Observing | Phase::Frozen(_) | Phase::Reverted => 0.0,
         };
-        part * (self.trial.sums.completions / TUNING.evidence.full_confidence).min(1.0)
+        part * (self.trial.sums.completions / tuning::evidence::FULL_CONFIDENCE).min(1.0)
     }
 
     /// Whether the pods are as loaded as the target wants: more pods than that, after a panic or
@@ -258,7 +258,7 @@ impl Learner {
     fn is_at_load(&self, all: &Sums) -> bool {
         let needed = (all.load / self.target).ceil().max(1.0);
         all.seconds > 0.0
-            && (all.mean_load() >= TUNING.evidence.at_load * self.target || all.seconds <= needed)
+            && (all.mean_load() >= tuning::evidence::AT_LOAD * self.target || all.seconds <= needed)
     }
 
     /// Whether the pods that follow the last change have started or ended.
@@ -267,9 +267,9 @@ impl Learner {
     }
 
     fn end_block(&mut self, at: Duration) {
-        self.curve.decay(TUNING.curve.fading);
-        self.memory.decay(TUNING.curve.fading);
-        self.cpu.decay(TUNING.curve.fading);
+        self.curve.decay(tuning::curve::FADING);
+        self.memory.decay(tuning::curve::FADING);
+        self.cpu.decay(tuning::curve::FADING);
         self.fit_resources(at);
         let good = self.bracket.good.map(|_| self.target);
         let result = self.regime.end_block(&mut self.curve, good, at);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use autoscaler::stats::{AppStat, Stat, is_plausible};
 
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// Least number of requests in a second that has any. A report of a smaller part of a request is
 /// damaged, and a mean over it would not be finite.
@@ -67,7 +67,7 @@ impl PodSecond {
 
     /// Whether the pod has just become ready.
     pub(crate) fn is_young(&self) -> bool {
-        self.age < TUNING.evidence.young_pod
+        self.age < tuning::evidence::YOUNG_POD
     }
 
     /// Whether every value is finite and in its range. Other seconds count as missing.

@@ -3,7 +3,7 @@
 use crate::bounds::LearningSpec;
 use crate::curve::{LoadCurve, Sums};
 use crate::trial::Trial;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// Largest severity.
 const MOST_SEVERE: f64 = 1e6;
@@ -42,13 +42,13 @@ impl Assessment {
         let slowdown = base.map(|base| trial.sums.mean_time() / base.mean_time());
         let (pressure, severity) = match (spec.objective.map(|budget| budget.0), base) {
             (None, None) => (Pressure::Unknown, 1.0),
-            (None, Some(base)) => of_time(trial, &base, TUNING.pressure.knee - 1.0, None),
-            (Some(budget), Some(base)) if base.miss_rate() > TUNING.pressure.high_base * budget => {
-                let limit = budget.max(base.miss_rate()) * (1.0 + TUNING.pressure.slight);
-                of_time(trial, &base, TUNING.pressure.slight, Some(limit))
+            (None, Some(base)) => of_time(trial, &base, tuning::pressure::KNEE - 1.0, None),
+            (Some(budget), Some(base)) if base.miss_rate() > tuning::pressure::HIGH_BASE * budget => {
+                let limit = budget.max(base.miss_rate()) * (1.0 + tuning::pressure::SLIGHT);
+                of_time(trial, &base, tuning::pressure::SLIGHT, Some(limit))
             }
             (Some(budget), None) if is_between(trial, budget) => (Pressure::Unknown, 1.0),
-            (Some(budget), _) => of_misses(trial, budget * TUNING.pressure.used_budget),
+            (Some(budget), _) => of_misses(trial, budget * tuning::pressure::USED_BUDGET),
         };
         // JSON has no infinity, and a state with one could not be restored.
         let severity = if severity.is_nan() { 1.0 } else { severity.clamp(0.0, MOST_SEVERE) };
@@ -59,12 +59,12 @@ impl Assessment {
 /// Whether the misses are between what the target may use and what the objective allows. Without a
 /// reference it is open whether the load is their cause.
 fn is_between(trial: &Trial, budget: f64) -> bool {
-    let (least, most) = trial.miss_rate_bounds(TUNING.evidence.sure);
-    most >= budget * TUNING.pressure.used_budget && least <= budget * (1.0 + TUNING.pressure.slight)
+    let (least, most) = trial.miss_rate_bounds(tuning::evidence::SURE);
+    most >= budget * tuning::pressure::USED_BUDGET && least <= budget * (1.0 + tuning::pressure::SLIGHT)
 }
 
 fn of_misses(trial: &Trial, limit: f64) -> (Pressure, f64) {
-    let (least, most) = trial.miss_rate_bounds(TUNING.evidence.sure);
+    let (least, most) = trial.miss_rate_bounds(tuning::evidence::SURE);
     let pressure = match () {
         () if least > limit => Pressure::High,
         () if most < limit => Pressure::Low,
@@ -76,11 +76,11 @@ fn of_misses(trial: &Trial, limit: f64) -> (Pressure, f64) {
 fn of_time(trial: &Trial, base: &Sums, increase: f64, miss_limit: Option<f64>) -> (Pressure, f64) {
     let severity = (trial.sums.mean_time() / base.mean_time() - 1.0) / increase;
     let deviation = trial.time_deviation() * (1.0 + increase) / increase;
-    let misses = |limit| trial.miss_rate_bounds(TUNING.evidence.sure).0 > limit;
+    let misses = |limit| trial.miss_rate_bounds(tuning::evidence::SURE).0 > limit;
     let pressure = match miss_limit {
         Some(limit) if misses(limit) && severity > 1.0 => Pressure::High,
-        _ if severity - deviation > TUNING.pressure.slow => Pressure::High,
-        _ if severity < TUNING.pressure.fast => Pressure::Low,
+        _ if severity - deviation > tuning::pressure::SLOW => Pressure::High,
+        _ if severity < tuning::pressure::FAST => Pressure::Low,
         _ => Pressure::Fine,
     };
     (pressure, severity)

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::curve::{LoadCurve, Sums};
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// Comparison of one block of seconds with the curve.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,14 +43,14 @@ pub(crate) enum BlockResult {
 
 impl Comparison {
     fn is_shifted(&self, target: f64) -> bool {
-        if self.observed.max(self.least) < TUNING.curve.shift_requests {
+        if self.observed.max(self.least) < tuning::curve::SHIFT_REQUESTS {
             return false;
         }
         let ratio = self.observed / self.observed.clamp(self.least, self.most.max(self.least));
-        let overloaded = self.load > TUNING.evidence.overload * target * self.seconds;
-        let deviation = if overloaded { TUNING.curve.shift_overloaded } else { TUNING.curve.shift_down };
-        let noise = TUNING.curve.shift_noise / self.observed.max(1.0).sqrt();
-        ratio.ln() < -(deviation + noise) || ratio.ln() > TUNING.curve.shift_up + noise
+        let overloaded = self.load > tuning::evidence::OVERLOAD * target * self.seconds;
+        let deviation = if overloaded { tuning::curve::SHIFT_OVERLOADED } else { tuning::curve::SHIFT_DOWN };
+        let noise = tuning::curve::SHIFT_NOISE / self.observed.max(1.0).sqrt();
+        ratio.ln() < -(deviation + noise) || ratio.ln() > tuning::curve::SHIFT_UP + noise
     }
 }
 
@@ -94,7 +94,7 @@ impl Regime {
         self.block.clear();
         let since = *self.shifted_since.get_or_insert(now);
         self.last_shift = Some(now);
-        if now.saturating_sub(since) >= TUNING.curve.rebase {
+        if now.saturating_sub(since) >= tuning::curve::REBASE {
             curve.clear();
             *self = Self::default();
             return BlockResult::Rebased;
@@ -110,6 +110,6 @@ impl Regime {
 
     /// Whether the service time changed a short time ago.
     pub(crate) fn is_unstable(&self, now: Duration) -> bool {
-        self.last_shift.is_some_and(|at| now.saturating_sub(at) < TUNING.curve.rebase)
+        self.last_shift.is_some_and(|at| now.saturating_sub(at) < tuning::curve::REBASE)
     }
 }

@@ -7,7 +7,7 @@ use autoscaler::stats::collection::WindowAverages;
 use serde::{Deserialize, Serialize};
 
 use crate::curve::is_usable;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// Costs since the start of the present hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -81,13 +81,13 @@ impl Shadow {
         self.costs.learned += f64::from(ready.max(1));
         self.costs.shadow += f64::from(result.desired.max(1));
         let since = *self.costs.since.get_or_insert(now);
-        if now < since || now - since < TUNING.costs.span {
+        if now < since || now - since < tuning::costs::SPAN {
             return None;
         }
         let costs = std::mem::take(&mut self.costs);
         Some(HourResult {
-            costs_more: costs.learned > TUNING.costs.accepted_pods * costs.shadow,
-            misses_more: costs.misses > (budget + TUNING.costs.accepted_misses) * costs.requests,
+            costs_more: costs.learned > tuning::costs::ACCEPTED_PODS * costs.shadow,
+            misses_more: costs.misses > (budget + tuning::costs::ACCEPTED_MISSES) * costs.requests,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Trial: the seconds at the present target that show something about it.
 
 use crate::curve::Sums;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// Sums since the last change of the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -32,7 +32,7 @@ impl Trial {
 
     /// Lowers the weight of the past.
     pub(crate) fn fade(&mut self) {
-        let factor = TUNING.steps.fading;
+        let factor = tuning::steps::FADING;
         self.sums.scale(factor);
         self.seconds *= factor;
         self.total_load *= factor;
@@ -47,7 +47,7 @@ impl Trial {
         }
         let mean = self.times / self.seconds;
         let variance = (self.time_squares / self.seconds - mean * mean).max(0.0);
-        (TUNING.evidence.design_effect * variance / self.seconds).sqrt() / mean
+        (tuning::evidence::DESIGN_EFFECT * variance / self.seconds).sqrt() / mean
     }
 
     /// Mean concurrency of the whole workload.
@@ -65,7 +65,7 @@ impl Trial {
     /// by the usual raises.
     pub(crate) fn target_of_one_pod_less(&self) -> Option<f64> {
         let pods = (self.sums.seconds / self.seconds).round();
-        (pods > 1.0).then(|| TUNING.steps.above_load * self.total_load() / (pods - 1.0))
+        (pods > 1.0).then(|| tuning::steps::ABOVE_LOAD * self.total_load() / (pods - 1.0))
     }
 
     /// Bounds of the miss rate, this many standard deviations away.
@@ -74,7 +74,7 @@ impl Trial {
         // Half a miss more, so that a trial without any miss still has a deviation.
         let rate = ((self.sums.misses + 0.5) / (count + 1.0)).min(1.0);
         let deviation =
-            deviations * (TUNING.evidence.design_effect * rate * (1.0 - rate).max(0.0) / count).sqrt();
+            deviations * (tuning::evidence::DESIGN_EFFECT * rate * (1.0 - rate).max(0.0) / count).sqrt();
         (rate - deviation, rate + deviation)
     }
 }

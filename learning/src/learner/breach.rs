@@ -9,7 +9,7 @@ use super::change::{Change, ChangeKind, Pending};
 use crate::bracket::Tried;
 use crate::curve::Sums;
 use crate::observation::PodSecond;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 // === impl Learner ===
 
@@ -20,14 +20,14 @@ impl Learner {
         let arrivals = plausible().map(|pod| pod.arrivals).sum();
         self.overload.add_arrivals(arrivals);
         let load = all.mean_load() / self.target;
-        let is_overloaded = self.requests_wait(all) && load > TUNING.pressure.knee;
+        let is_overloaded = self.requests_wait(all) && load > tuning::pressure::KNEE;
         let unloaded = self.unloaded().filter(|_| is_overloaded && self.spec.is_free());
         let total = plausible().map(|pod| pod.concurrency).sum();
         self.overload.add_load(total, arrivals, unloaded.map(|unloaded| unloaded.mean_time()), at);
         if !is_overloaded {
             return;
         }
-        self.overload.add(all, arrivals, load > TUNING.evidence.overload);
+        self.overload.add(all, arrivals, load > tuning::evidence::OVERLOAD);
         if let Some(pending) = &mut self.pending {
             pending.overloaded_at = at;
         }
@@ -38,7 +38,7 @@ impl Learner {
     /// show it. If nothing shows it, the load decides.
     fn requests_wait(&self, all: &Sums) -> bool {
         let waits = |unloaded: Sums| {
-            all.completions <= 0.0 || all.mean_time() > TUNING.pressure.knee * unloaded.mean_time()
+            all.completions <= 0.0 || all.mean_time() > tuning::pressure::KNEE * unloaded.mean_time()
         };
         !self.spec.is_free() || self.unloaded().is_none_or(waits)
     }
@@ -53,7 +53,7 @@ impl Learner {
         let overloaded = self.overload.is_breach();
         if self.phase == Phase::Reverted {
             match () {
-                () if passed < TUNING.evidence.recovery => {
+                () if passed < tuning::evidence::RECOVERY => {
                     self.overload.clear();
                     return;
                 }
@@ -61,16 +61,16 @@ impl Learner {
                 () => return,
             }
         }
-        let Some(change) = self.last_change.filter(|_| passed <= TUNING.steps.watched) else { return };
+        let Some(change) = self.last_change.filter(|_| passed <= tuning::steps::WATCHED) else { return };
         match change.kind {
             ChangeKind::Raise if overloaded || self.breaks_objective() => {
-                self.restore_good(TUNING.steps.severe, at)
+                self.restore_good(tuning::steps::SEVERE, at)
             }
-            ChangeKind::Restore if passed < TUNING.evidence.recovery => self.overload.clear(),
+            ChangeKind::Restore if passed < tuning::evidence::RECOVERY => self.overload.clear(),
             ChangeKind::Restore if change.was_settled => {}
             ChangeKind::Restore if overloaded && matches!(self.phase, Phase::Exploring | Phase::Settled) => {
-                self.bracket.record_bad(Tried { target: self.target, severity: TUNING.steps.severe, at });
-                let target = self.below_edge(self.target, TUNING.steps.after_overload, 1.0);
+                self.bracket.record_bad(Tried { target: self.target, severity: tuning::steps::SEVERE, at });
+                let target = self.below_edge(self.target, tuning::steps::AFTER_OVERLOAD, 1.0);
                 self.restore_after_overload(target, at);
             }
             _ => {}
@@ -89,25 +89,26 @@ impl Learner {
     }
 
     fn restore_pending(&mut self, pending: &Pending, at: Duration) {
-        let has_ended = at.saturating_sub(pending.overloaded_at) >= TUNING.evidence.block;
-        if has_ended || at.saturating_sub(pending.at) >= TUNING.evidence.recovery {
+        let has_ended = at.saturating_sub(pending.overloaded_at) >= tuning::evidence::BLOCK;
+        if has_ended || at.saturating_sub(pending.at) >= tuning::evidence::RECOVERY {
             self.change_to(pending.target, ChangeKind::Restore, at);
         }
     }
 
     fn breaks_objective(&self) -> bool {
-        let least = self.aftermath.miss_rate_bounds(TUNING.evidence.sure).0;
-        let enough = self.aftermath.sums.completions >= TUNING.steps.least_requests;
-        enough && self.spec.objective.is_some_and(|budget| least > budget.0 * (1.0 + TUNING.pressure.slight))
+        let least = self.aftermath.miss_rate_bounds(tuning::evidence::SURE).0;
+        let enough = self.aftermath.sums.completions >= tuning::steps::LEAST_REQUESTS;
+        enough
+            && self.spec.objective.is_some_and(|budget| least > budget.0 * (1.0 + tuning::pressure::SLIGHT))
     }
 
     /// Restores the target before a raise if the service time changed right after it.
     pub(super) fn undo_recent_raise(&mut self, at: Duration) {
         if let Some(Change { at: raised_at, from, kind: ChangeKind::Raise, .. }) = self.last_change
             && self.pending.is_none()
-            && at.saturating_sub(raised_at) < 2 * TUNING.steps.before_lowers
+            && at.saturating_sub(raised_at) < 2 * tuning::steps::BEFORE_LOWERS
         {
-            self.bracket.record_bad(Tried { target: self.target, severity: TUNING.steps.severe, at });
+            self.bracket.record_bad(Tried { target: self.target, severity: tuning::steps::SEVERE, at });
             self.change_to(from, ChangeKind::Restore, at);
         }
     }
@@ -116,7 +117,7 @@ impl Learner {
     /// long ago the raise was: without an objective, nothing else shows that it went too far.
     pub(super) fn stop_at_failures(&mut self, at: Duration) {
         if self.raised_last() && self.phase != Phase::Reverted {
-            self.restore_good(TUNING.steps.severe, at);
+            self.restore_good(tuning::steps::SEVERE, at);
         }
         if let Some(pending) = self.pending {
             self.change_to(pending.target, ChangeKind::Restore, at);
@@ -127,12 +128,12 @@ impl Learner {
     /// Restores the last good target after a raise, and lets raises rest.
     pub(super) fn restore_good(&mut self, severity: f64, at: Duration) {
         let from = self.last_change.map_or(self.target, |change| change.from);
-        let factor = if self.is_before_raised_load(at) { TUNING.steps.after_overload } else { 1.0 };
+        let factor = if self.is_before_raised_load(at) { tuning::steps::AFTER_OVERLOAD } else { 1.0 };
         let restored = self.below_edge(from, factor, self.sure_share());
         self.bracket.record_bad(Tried { target: self.target, severity, at });
         self.raise_after = at.saturating_add(self.next_pause());
         if restored < from {
-            let bad = from.min(self.edge()).max(restored / TUNING.steps.distance);
+            let bad = from.min(self.edge()).max(restored / tuning::steps::DISTANCE);
             self.bracket.record_bad(Tried { target: bad, severity, at });
         }
         self.restore_after_overload(restored, at);
@@ -141,7 +142,7 @@ impl Learner {
     /// This target times `most`, or less if the present overload shows that pods had no room for
     /// it. Its own trial was good, so only a burst lowers it by more than the step of a raise.
     fn below_edge(&self, target: f64, most: f64, share: f64) -> f64 {
-        let [raise, _] = TUNING.steps.raises;
+        let [raise, _] = tuning::steps::RAISES;
         let least = target / (raise * self.overload.growth());
         (self.edge() * share).max(least).min(target * most)
     }
@@ -162,19 +163,19 @@ impl Learner {
     /// longer a pod stays full by chance.
     fn sure_share(&self) -> f64 {
         let deviation = self.last_change.map_or(0.0, |change| change.deviation);
-        (1.0 - TUNING.evidence.sure * deviation).max(TUNING.bracket.least_factor)
+        (1.0 - tuning::evidence::SURE * deviation).max(tuning::bracket::LEAST_FACTOR)
     }
 
     /// Whether the last raise has had no effect on the pods yet: requests piled up before it.
     fn is_before_raised_load(&self, at: Duration) -> bool {
         let passed = self.last_change.map_or(Duration::MAX, |change| at.saturating_sub(change.at));
-        self.spec.is_free() && passed < TUNING.evidence.block
+        self.spec.is_free() && passed < tuning::evidence::BLOCK
     }
 
     /// The pause of raises that begins now. The one after it takes twice as long.
     pub(super) fn next_pause(&mut self) -> Duration {
         let pause = Duration::from_secs(self.pause);
-        self.pause = (self.pause * 2).min(TUNING.steps.longest_pause);
+        self.pause = (self.pause * 2).min(tuning::steps::LONGEST_PAUSE);
         pause
     }
 }

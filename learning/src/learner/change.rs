@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::curve::is_usable;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// A change of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,9 +64,9 @@ impl Change {
     /// Time until the pods carry their part of the load.
     pub(super) fn settling(&self) -> Duration {
         match self.kind {
-            ChangeKind::Raise | ChangeKind::Lower | ChangeKind::Bound => TUNING.evidence.settling,
-            ChangeKind::Release => TUNING.evidence.settling_release,
-            ChangeKind::Restore => TUNING.evidence.recovery,
+            ChangeKind::Raise | ChangeKind::Lower | ChangeKind::Bound => tuning::evidence::SETTLING,
+            ChangeKind::Release => tuning::evidence::SETTLING_RELEASE,
+            ChangeKind::Restore => tuning::evidence::RECOVERY,
         }
     }
 }

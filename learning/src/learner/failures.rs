@@ -5,7 +5,7 @@
 //! failed request is a miss. Without one, nothing else shows that a target is too high.
 
 use crate::curve::Sums;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// Requests of the last minute; older ones weigh less.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,14 +19,14 @@ pub(super) struct Failures {
 impl Failures {
     /// Adds one second of all pods, measured without an objective: its misses are failures alone.
     pub(super) fn add(&mut self, second: &Sums) {
-        self.requests = self.requests * TUNING.evidence.failure_fading + second.completions;
-        self.failed = self.failed * TUNING.evidence.failure_fading + second.misses;
+        self.requests = self.requests * tuning::evidence::FAILURE_FADING + second.completions;
+        self.failed = self.failed * tuning::evidence::FAILURE_FADING + second.misses;
     }
 
     /// Whether too many requests failed.
     pub(super) fn are_many(&self) -> bool {
-        self.requests >= TUNING.evidence.failure_requests
-            && self.failed > TUNING.evidence.most_failed * self.requests
+        self.requests >= tuning::evidence::FAILURE_REQUESTS
+            && self.failed > tuning::evidence::MOST_FAILED * self.requests
     }
 }
 

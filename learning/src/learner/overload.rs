@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::curve::Sums;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// The overloaded seconds since the last change.
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,7 +97,7 @@ impl Overload {
     }
 
     pub(super) fn is_breach(&self) -> bool {
-        self.piled_up >= TUNING.steps.most_overloaded
+        self.piled_up >= tuning::steps::MOST_OVERLOADED
     }
 
     /// The load at which pods would have had room for this overload's arrivals; `None` if too few
@@ -106,7 +106,7 @@ impl Overload {
     /// arrivals do, so it must be smaller before.
     pub(super) fn edge(&self, unloaded_time: f64) -> Option<f64> {
         let edge = self.sums.throughput() * unloaded_time / self.growth();
-        let enough = self.sums.completions >= TUNING.steps.least_requests;
+        let enough = self.sums.completions >= tuning::steps::LEAST_REQUESTS;
         (enough && edge > 0.0).then_some(edge)
     }
 
@@ -114,7 +114,7 @@ impl Overload {
     /// whatever the target is.
     pub(super) fn growth(&self) -> f64 {
         let now = self.all_arrivals.excess_of(self.arrivals, self.seconds);
-        1.0 + now.max(self.all_arrivals.excess).min(TUNING.evidence.overload - 1.0)
+        1.0 + now.max(self.all_arrivals.excess).min(tuning::evidence::OVERLOAD - 1.0)
     }
 }
 
@@ -122,8 +122,8 @@ impl Overload {
 
 impl Backlog {
     fn add(&mut self, load: f64, arrivals: f64) {
-        self.load += (load - self.load) * TUNING.evidence.usual;
-        self.arrivals += (arrivals - self.arrivals) * TUNING.evidence.usual;
+        self.load += (load - self.load) * tuning::evidence::USUAL;
+        self.arrivals += (arrivals - self.arrivals) * tuning::evidence::USUAL;
     }
 
     fn update(&mut self, overloaded: Option<f64>, at: Duration) {
@@ -131,15 +131,15 @@ impl Backlog {
             self.began.get_or_insert(at);
             self.last = at;
         }
-        if at.saturating_sub(self.last) >= TUNING.evidence.block {
+        if at.saturating_sub(self.last) >= tuning::evidence::BLOCK {
             self.began = None;
         }
-        let is_short = |began| at.saturating_sub(began) < TUNING.evidence.backlog;
+        let is_short = |began| at.saturating_sub(began) < tuning::evidence::BACKLOG;
         if !self.began.is_some_and(is_short) {
             self.factor = 1.0;
         } else if let Some(unloaded_time) = overloaded.filter(|_| self.cold.is_known()) {
             let time = unloaded_time.max(self.cold.mean_time());
-            let factor = self.load / (TUNING.evidence.overload * self.arrivals * time);
+            let factor = self.load / (tuning::evidence::OVERLOAD * self.arrivals * time);
             self.factor = if factor.is_finite() { self.factor.max(factor) } else { self.factor };
         }
     }
@@ -151,19 +151,19 @@ impl Arrivals {
     fn add(&mut self, arrivals: f64) {
         self.block += arrivals;
         self.seconds += 1;
-        if f64::from(self.seconds) < TUNING.evidence.block.as_secs_f64() {
+        if f64::from(self.seconds) < tuning::evidence::BLOCK.as_secs_f64() {
             return;
         }
-        self.excess = self.excess_of(self.block, self.seconds).max(self.excess * TUNING.evidence.calm);
+        self.excess = self.excess_of(self.block, self.seconds).max(self.excess * tuning::evidence::CALM);
         let mean = self.block / f64::from(self.seconds);
         let usual = self.usual.get_or_insert(mean);
-        *usual += (mean - *usual) * TUNING.evidence.usual;
+        *usual += (mean - *usual) * tuning::evidence::USUAL;
         (self.block, self.seconds) = (0.0, 0);
     }
 
     /// How much these arrivals exceed the usual ones, relatively, unless chance explains it.
     fn excess_of(&self, arrivals: f64, seconds: u32) -> f64 {
-        let chance = TUNING.curve.shift_noise / arrivals.max(1.0).sqrt();
+        let chance = tuning::curve::SHIFT_NOISE / arrivals.max(1.0).sqrt();
         let usual = self.usual.unwrap_or(arrivals) * f64::from(seconds);
         let excess = arrivals / usual - 1.0;
         if excess.is_finite() && excess > chance { excess } else { 0.0 }
@@ -180,7 +180,7 @@ mod tests {
         for _ in 0..60 {
             overload.add_arrivals(300.0);
         }
-        for _ in 0..TUNING.steps.most_overloaded {
+        for _ in 0..tuning::steps::MOST_OVERLOADED {
             overload.add(&Sums { seconds: 5.0, completions: 400.0, ..Sums::default() }, arrivals, true);
         }
         overload

@@ -11,7 +11,7 @@ pub(super) mod throughputs;
 use serde::{Deserialize, Serialize};
 
 use crate::curve::is_usable;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// Sums of readings and of their loads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ impl ReadingLine {
     /// The most that a request surely costs: `most`, within the error of the slope.
     fn sure_slope(&self, most: f64) -> f64 {
         self.fit().map_or(most, |fit| {
-            let error = TUNING.evidence.sure * fit.deviation;
+            let error = tuning::evidence::SURE * fit.deviation;
             most.max(fit.slope - error).min(fit.slope + error)
         })
     }
@@ -84,14 +84,14 @@ impl ReadingLine {
     /// load needs no further pods.
     fn possible_slope(&self) -> Option<f64> {
         let fit = self.fit()?;
-        let slope = fit.slope - TUNING.evidence.sure * fit.deviation;
+        let slope = fit.slope - tuning::evidence::SURE * fit.deviation;
         (slope > 0.0).then_some(slope)
     }
 
     fn fit(&self) -> Option<Fit> {
         let (load, share) = self.mean()?;
         let loads = self.load_squares - self.readings * load * load;
-        if self.readings < TUNING.readings.slope_readings || loads <= 1e-6 * self.load_squares {
+        if self.readings < tuning::readings::SLOPE_READINGS || loads <= 1e-6 * self.load_squares {
             return None;
         }
         let products = self.products - self.readings * load * share;

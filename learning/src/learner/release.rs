@@ -7,7 +7,7 @@ use autoscaler::learning_report::Phase;
 use super::Learner;
 use super::change::Change;
 use super::suspicion::Suspicion;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 // === impl Learner ===
 
@@ -30,7 +30,7 @@ impl Learner {
         let bad = self.bracket.bad.map(|bad| bad.target);
         // Where it was settled, there was no room for more.
         let is_settled = self.in_force && self.phase == Phase::Settled;
-        let above = is_settled.then_some(self.target * TUNING.steps.near_bad);
+        let above = is_settled.then_some(self.target * tuning::steps::NEAR_BAD);
         let slow =
             bad.into_iter().chain(above).map(|target| Suspicion::of_slow_pods(target, &self.trial, at));
         let killed = self.memory_cap.map(|cap| Suspicion::of_kills(cap, at));

@@ -10,7 +10,7 @@ use super::readings::cpu_line::CpuRoom;
 use super::temporary_limit::TemporaryLimit;
 use crate::curve::Sums;
 use crate::observation::{CpuReading, PodSecond};
-use crate::tuning::TUNING;
+use crate::tuning;
 
 // === impl Learner ===
 
@@ -22,7 +22,7 @@ impl Learner {
         let cap = self.cap_after_kill(killed);
         // Kills of the same moment have the same cause.
         let recent =
-            self.last_change.is_some_and(|change| at.saturating_sub(change.at) < TUNING.evidence.block);
+            self.last_change.is_some_and(|change| at.saturating_sub(change.at) < tuning::evidence::BLOCK);
         if self.phase != Phase::Reverted && !(recent && self.memory_cap.is_some()) {
             self.memory_cap = Some(self.memory_cap.map_or(cap, |old| old.min(cap)));
             self.guessed_at = (!self.memory.is_precise()).then_some(killed);
@@ -35,11 +35,11 @@ impl Learner {
     /// did not.
     fn cap_after_kill(&self, killed: f64) -> f64 {
         match (self.memory.sure_target().filter(|_| self.memory.is_precise()), self.memory.load()) {
-            (Some(fitting), _) => fitting.min(killed * TUNING.memory.after_rare_kill),
+            (Some(fitting), _) => fitting.min(killed * tuning::memory::AFTER_RARE_KILL),
             (None, Some(load)) => {
-                load.clamp(killed * TUNING.memory.least_killed, killed) * TUNING.memory.after_kill
+                load.clamp(killed * tuning::memory::LEAST_KILLED, killed) * tuning::memory::AFTER_KILL
             }
-            (None, None) => killed * TUNING.memory.after_early_kill,
+            (None, None) => killed * tuning::memory::AFTER_EARLY_KILL,
         }
     }
 
@@ -53,9 +53,9 @@ impl Learner {
     /// pods had on average when one was killed, of which `cap` is a share.
     fn requests_that_fit(&self, cap: f64) -> u32 {
         let shown = self.memory.most_requests().filter(|_| self.memory.is_precise());
-        let shown = shown.map(|requests| requests * TUNING.memory.after_rare_kill);
+        let shown = shown.map(|requests| requests * tuning::memory::AFTER_RARE_KILL);
         // `as` saturates.
-        shown.unwrap_or(cap / TUNING.memory.after_kill).max(1.0) as u32
+        shown.unwrap_or(cap / tuning::memory::AFTER_KILL).max(1.0) as u32
     }
 
     /// Adds the readings of a second. Pods that fill up count as well: they share the load.
@@ -72,7 +72,7 @@ impl Learner {
     /// Adds the readings of a second. Those of a pod's first minute are not of its requests alone:
     /// processes start, and a JIT compiles.
     pub(super) fn add_cpu(&mut self, pods: &[PodSecond], at: Duration) {
-        let warm = || pods.iter().filter(|pod| pod.is_plausible() && pod.age >= TUNING.evidence.cold_pod);
+        let warm = || pods.iter().filter(|pod| pod.is_plausible() && pod.age >= tuning::evidence::COLD_POD);
         let mut all = Sums::default();
         warm().for_each(|pod| all.add(&super::sums(pod)));
         if all.seconds > 0.0 {
@@ -104,7 +104,7 @@ impl Learner {
     /// The largest target of a raise that the readings allow, without a number of the user.
     /// Infinite where it is so near to the present one that the raise gains nothing.
     pub(super) fn most_for_memory(&self) -> f64 {
-        let gains = |fitting: &f64| *fitting > TUNING.memory.excess * self.target;
+        let gains = |fitting: &f64| *fitting > tuning::memory::EXCESS * self.target;
         let fitting = self.memory.sure_target().filter(gains).filter(|_| self.spec.is_free());
         fitting.unwrap_or(f64::INFINITY)
     }
@@ -124,7 +124,7 @@ impl Learner {
         }
         if let Some(fitting) = self.possible_target()
             && self.in_force
-            && self.target > TUNING.memory.excess * fitting
+            && self.target > tuning::memory::EXCESS * fitting
         {
             self.change_to(fitting, ChangeKind::Bound, at);
         }

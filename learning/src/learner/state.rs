@@ -21,7 +21,7 @@ use crate::bounds::LearningSpec;
 use crate::bracket::Bracket;
 use crate::curve::LoadCurve;
 use crate::shadow::Costs;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// Relative difference of two numbers of which one was a JSON text.
 const SAME: f64 = 1e-9;
@@ -88,7 +88,7 @@ impl Learner {
         let age = now.saturating_sub(state.saved_at);
         let same = state.epoch == epoch && state.has_target_of(&spec);
         let valid = state.curve.is_valid() && state.bracket.is_valid() && state.target.is_finite();
-        if same && age <= TUNING.evidence.stored_for && valid {
+        if same && age <= tuning::evidence::STORED_FOR && valid {
             learner.target = spec.clamp(state.target);
             learner.memory_cap = state.memory_cap;
             learner.guessed_at = state.guessed_at;
@@ -127,10 +127,10 @@ impl Learner {
     /// Restores the rests, which end as soon as those that begin now, whatever the stored clock
     /// was.
     fn restore_rests(&mut self, rests: Rests, now: Duration) {
-        let latest = now.saturating_add(Duration::from_secs(TUNING.steps.longest_pause));
+        let latest = now.saturating_add(Duration::from_secs(tuning::steps::LONGEST_PAUSE));
         self.frozen_until = rests.frozen_until.min(latest);
         self.raise_after = rests.raise_after.min(latest);
-        self.pause = rests.pause.clamp(TUNING.steps.first_pause, TUNING.steps.longest_pause);
+        self.pause = rests.pause.clamp(tuning::steps::FIRST_PAUSE, tuning::steps::LONGEST_PAUSE);
     }
 
     /// The state to store for a restart.

@@ -10,7 +10,7 @@ use crate::bracket::Tried;
 use crate::pressure::{Assessment, Pressure};
 use crate::shadow::HourResult;
 use crate::trial::Trial;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 // === impl Learner ===
 
@@ -18,11 +18,12 @@ impl Learner {
     /// Makes at most one change.
     pub(super) fn step(&mut self, at: Duration) {
         let assessment = Assessment::new(&self.spec, &self.trial, &self.curve);
-        if self.trial.sums.completions < TUNING.steps.least_requests {
+        if self.trial.sums.completions < tuning::steps::LEAST_REQUESTS {
             return;
         }
-        let severe = assessment.pressure == Pressure::High && assessment.severity > TUNING.steps.severe;
-        if self.trial.seconds < if severe { TUNING.steps.severe_seconds } else { TUNING.steps.least_seconds }
+        let severe = assessment.pressure == Pressure::High && assessment.severity > tuning::steps::SEVERE;
+        if self.trial.seconds
+            < if severe { tuning::steps::SEVERE_SECONDS } else { tuning::steps::LEAST_SECONDS }
         {
             return;
         }
@@ -41,13 +42,13 @@ impl Learner {
             Pressure::High => self.lower(&assessment, at),
             Pressure::Unknown if self.raised_above_knee() => self.restore_good(assessment.severity, at),
             Pressure::Unknown if self.spec.objective.is_some() || self.spec.is_free() => {
-                self.raise(&assessment, at, &TUNING.steps.raises)
+                self.raise(&assessment, at, &tuning::steps::RAISES)
             }
             Pressure::Unknown => self.probe(at),
             Pressure::Fine => self.settle(&assessment, at),
             Pressure::Low => {
                 self.record_good(&assessment, at);
-                self.raise(&assessment, at, &TUNING.steps.raises);
+                self.raise(&assessment, at, &tuning::steps::RAISES);
             }
         }
     }
@@ -94,11 +95,11 @@ impl Learner {
         self.fade_trial();
         let patient = self.is_patient(at);
         match assessment.pressure {
-            Pressure::High if assessment.severity > TUNING.steps.severe => self.lower(assessment, at),
+            Pressure::High if assessment.severity > tuning::steps::SEVERE => self.lower(assessment, at),
             Pressure::High if patient && self.misses_objective() => self.lower(assessment, at),
-            Pressure::Low if patient && self.trial.seconds >= TUNING.steps.fade_after / 2.0 => {
+            Pressure::Low if patient && self.trial.seconds >= tuning::steps::FADE_AFTER / 2.0 => {
                 self.record_good(assessment, at);
-                self.raise(assessment, at, &[TUNING.steps.settled_raise]);
+                self.raise(assessment, at, &[tuning::steps::SETTLED_RAISE]);
             }
             _ => {}
         }
@@ -106,24 +107,24 @@ impl Learner {
 
     /// Whether requests surely miss the whole budget. Without an objective every breach is one.
     fn misses_objective(&self) -> bool {
-        let least = self.trial.miss_rate_bounds(TUNING.evidence.sure).0;
+        let least = self.trial.miss_rate_bounds(tuning::evidence::SURE).0;
         self.spec.objective.is_none_or(|budget| least > budget.0)
     }
 
     /// Whether the last change is long ago.
     fn is_patient(&self, at: Duration) -> bool {
-        self.last_change.is_none_or(|change| at.saturating_sub(change.at) >= TUNING.steps.between_changes)
+        self.last_change.is_none_or(|change| at.saturating_sub(change.at) >= tuning::steps::BETWEEN_CHANGES)
     }
 
     fn lower(&mut self, assessment: &Assessment, at: Duration) {
         let tried = self.tried(assessment, at);
-        if self.is_early(at, TUNING.steps.before_lowers) {
+        if self.is_early(at, tuning::steps::BEFORE_LOWERS) {
             return;
         }
         if self.lowered_in_vain() {
             return self.freeze(at);
         }
-        let target = self.bracket.below(tried, TUNING.steps.aim);
+        let target = self.bracket.below(tried, tuning::steps::AIM);
         // At the lower bound the result changes nothing, and the bad target above it stays known.
         if self.has_effect(self.spec.clamp(target)) {
             self.bracket.record_bad(tried);
@@ -137,10 +138,10 @@ impl Learner {
     /// A lower target without any reference: its result shows where the knee is.
     fn probe(&mut self, at: Duration) {
         let lowered = self.last_change.is_some_and(|change| change.kind == ChangeKind::Lower);
-        let target = self.target * TUNING.steps.probe;
+        let target = self.target * tuning::steps::PROBE;
         match () {
             () if lowered && self.lowered_in_vain() => self.freeze(at),
-            () if self.is_early(at, TUNING.steps.before_raises) => {}
+            () if self.is_early(at, tuning::steps::BEFORE_RAISES) => {}
             () if !self.pods_follow() => self.fade_trial(),
             () if self.has_effect(self.spec.clamp(target)) => self.change_to(target, ChangeKind::Lower, at),
             () => self.phase = Phase::Settled,
@@ -150,7 +151,7 @@ impl Learner {
     /// Whether the pods can be as many as the target wants. At `maxReplicas` a pod carries more,
     /// and a lower target changes nothing that would be its result.
     fn pods_follow(&self) -> bool {
-        self.trial.sums.mean_load() <= TUNING.steps.most_carried * self.target
+        self.trial.sums.mean_load() <= tuning::steps::MOST_CARRIED * self.target
     }
 
     /// Restores the target before a lower one that did not help, and waits.
@@ -158,15 +159,15 @@ impl Learner {
         if let Some(change) = self.last_change {
             self.change_to(change.from, ChangeKind::Restore, at);
         }
-        self.frozen_until = at.saturating_add(TUNING.steps.between_changes.max(self.next_pause()));
+        self.frozen_until = at.saturating_add(tuning::steps::BETWEEN_CHANGES.max(self.next_pause()));
     }
 
     /// Settles if the trial is long enough. Until then each block may still show room or a breach.
     fn settle(&mut self, assessment: &Assessment, at: Duration) {
-        if self.trial.seconds < TUNING.steps.settled_seconds {
+        if self.trial.seconds < tuning::steps::SETTLED_SECONDS {
             return;
         }
-        if self.raised_last() && assessment.severity > TUNING.steps.slightly_bad {
+        if self.raised_last() && assessment.severity > tuning::steps::SLIGHTLY_BAD {
             return self.restore_good(assessment.severity, at);
         }
         self.record_good(assessment, at);
@@ -177,7 +178,7 @@ impl Learner {
         if self.is_early(at, self.before_raises()) || at < self.raise_after {
             return;
         }
-        let first = self.is_first().then_some(TUNING.steps.first_raise);
+        let first = self.is_first().then_some(tuning::steps::FIRST_RAISE);
         let most = self.most_for_memory();
         let raised = first.iter().chain(factors).map(|factor| self.target * factor);
         let targets: Vec<_> = raised
@@ -187,7 +188,7 @@ impl Learner {
         match targets.iter().find(|target| self.may_raise_to(assessment, **target, at)) {
             Some(target) => self.change_to(*target, ChangeKind::Raise, at),
             None if self.waits_for_evidence(&targets) => self.fade_trial(),
-            None if self.trial.seconds >= TUNING.steps.settled_seconds => self.phase = Phase::Settled,
+            None if self.trial.seconds >= tuning::steps::SETTLED_SECONDS => self.phase = Phase::Settled,
             None => {}
         }
     }
@@ -195,7 +196,7 @@ impl Learner {
     /// Without a number of the user, the seconds of pods that are not cold any more are all that a
     /// raise needs.
     fn before_raises(&self) -> Duration {
-        if self.spec.is_free() { Duration::ZERO } else { TUNING.steps.before_raises }
+        if self.spec.is_free() { Duration::ZERO } else { tuning::steps::BEFORE_RAISES }
     }
 
     /// Whether the target is still the one before any evidence, and no user's number.
@@ -207,8 +208,8 @@ impl Learner {
     /// the load over the ends is the time of a request, also of those that have not ended yet.
     pub(super) fn has_long_requests(&self) -> bool {
         let Trial { sums, seconds, .. } = &self.aftermath;
-        let is_known = seconds.min(sums.load) >= TUNING.evidence.long_requests;
-        let is_long = sums.load > TUNING.steps.least_seconds * sums.completions;
+        let is_known = seconds.min(sums.load) >= tuning::evidence::LONG_REQUESTS;
+        let is_long = sums.load > tuning::steps::LEAST_SECONDS * sums.completions;
         self.is_first() && self.target < *self.spec.bounds().end() && is_known && is_long
     }
 
@@ -220,7 +221,7 @@ impl Learner {
     }
 
     fn fade_trial(&mut self) {
-        if self.trial.seconds > TUNING.steps.fade_after {
+        if self.trial.seconds > tuning::steps::FADE_AFTER {
             self.trial.fade();
         }
     }
@@ -230,7 +231,7 @@ impl Learner {
             && self.bracket.fresh_bad(at).is_none_or(|bad| self.is_far(target, bad))
             && self.is_unsuspected(target)
             && self.has_effect(target)
-            && (self.is_first() || target <= TUNING.steps.most_ahead * self.trial.sums.mean_load())
+            && (self.is_first() || target <= tuning::steps::MOST_AHEAD * self.trial.sums.mean_load())
             && self.is_steady()
             && self.is_below_knee(assessment)
             && (self.phase != Phase::Settled || self.has_room(assessment))
@@ -241,15 +242,15 @@ impl Learner {
     fn has_room(&self, assessment: &Assessment) -> bool {
         let load = self.trial.sums.mean_load();
         let lower =
-            assessment.reference_load.is_some_and(|reference| reference <= TUNING.steps.lower_load * load);
-        lower && load >= TUNING.steps.carried * self.target
+            assessment.reference_load.is_some_and(|reference| reference <= tuning::steps::LOWER_LOAD * load);
+        lower && load >= tuning::steps::CARRIED * self.target
     }
 
     /// Whether the last block was as fast as the trial. Otherwise the mix of requests may be
     /// another one now, or a dependency, and the trial shows nothing about it.
     fn is_steady(&self) -> bool {
         let change = (self.latest.sums.mean_time() / self.trial.sums.mean_time()).ln().abs();
-        change <= TUNING.steps.steady + TUNING.evidence.sure * self.latest.time_deviation()
+        change <= tuning::steps::STEADY + tuning::evidence::SURE * self.latest.time_deviation()
     }
 
     /// Whether more load still brings throughput: by the last change of the load, or else by the
@@ -259,9 +260,9 @@ impl Learner {
             (Some(pays), _) => pays,
             // The load of a long trial varies, so its deviation is not one of the mean.
             (None, Some(slowdown)) if self.phase == Phase::Settled => {
-                slowdown <= 1.0 + TUNING.steps.slower / 2.0
+                slowdown <= 1.0 + tuning::steps::SLOWER / 2.0
             }
-            (None, Some(slowdown)) => slowdown <= 1.0 + TUNING.steps.slower + self.trial.time_deviation(),
+            (None, Some(slowdown)) => slowdown <= 1.0 + tuning::steps::SLOWER + self.trial.time_deviation(),
             (None, None) => true,
         }
     }
@@ -275,7 +276,7 @@ impl Learner {
     /// Whether the last raise brought throughput; `None` if it brought no load either.
     fn raise_pays(&self) -> Option<bool> {
         let (elasticity, deviation) = self.elasticity()?;
-        Some(elasticity + deviation >= TUNING.steps.elastic)
+        Some(elasticity + deviation >= tuning::steps::ELASTIC)
     }
 
     /// Relative growth of a pod's throughput over the growth of its load, from before the last
@@ -285,21 +286,21 @@ impl Learner {
         let load = (self.trial.sums.mean_load() / change.load).ln();
         let time = (self.trial.sums.mean_time() / change.time).ln();
         let deviation = change.deviation.hypot(self.trial.time_deviation());
-        (load > TUNING.steps.least_growth).then(|| (1.0 - time / load, deviation / load))
+        (load > tuning::steps::LEAST_GROWTH).then(|| (1.0 - time / load, deviation / load))
     }
 
     /// Whether a raise gains enough below a bad target, and stays away from it, also in the number
     /// of pods.
     pub(super) fn is_far(&self, target: f64, bad: f64) -> bool {
-        bad > TUNING.steps.near_bad * self.target
+        bad > tuning::steps::NEAR_BAD * self.target
             && target < bad
-            && self.trial.load_at(target) <= self.trial.load_at(bad) * TUNING.steps.distance
+            && self.trial.load_at(target) <= self.trial.load_at(bad) * tuning::steps::DISTANCE
     }
 
     /// Whether another target changes the number of pods.
     fn has_effect(&self, target: f64) -> bool {
         let (now, then) = (self.trial.load_at(self.target), self.trial.load_at(target));
-        target != self.target && (then / now - 1.0).abs() > TUNING.steps.least_effect
+        target != self.target && (then / now - 1.0).abs() > tuning::steps::LEAST_EFFECT
     }
 
     /// Whether the data of the epoch are younger than `least`.
@@ -327,13 +328,15 @@ impl Learner {
             return false;
         };
         let Trial { sums, .. } = &self.trial;
-        if load > TUNING.evidence.overload * from || sums.mean_load() > TUNING.evidence.overload * self.target
+        if load > tuning::evidence::OVERLOAD * from
+            || sums.mean_load() > tuning::evidence::OVERLOAD * self.target
         {
             return false;
         }
         let less_load = 1.0 - sums.mean_load() / load;
         let less_time = 1.0 - sums.mean_time() / time;
         let less_misses = if misses > 0.0 { 1.0 - sums.miss_rate() / misses } else { 0.0 };
-        less_load > TUNING.steps.least_decrease && less_time.max(less_misses) < TUNING.steps.shows * less_load
+        less_load > tuning::steps::LEAST_DECREASE
+            && less_time.max(less_misses) < tuning::steps::SHOWS * less_load
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::curve::is_usable;
 use crate::trial::Trial;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// A target to which raises are suspected to lead into an overload or a kill.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ impl Suspicion {
     /// any more.
     pub(super) fn at(self, now: Duration) -> Option<Self> {
         let at = self.at.unwrap_or(now);
-        (now.saturating_sub(at) < TUNING.bracket.validity).then_some(Self { at: Some(at), ..self })
+        (now.saturating_sub(at) < tuning::bracket::VALIDITY).then_some(Self { at: Some(at), ..self })
     }
 }
 
@@ -91,8 +91,8 @@ impl FasterPods {
     /// Pods that are faster than those of this trial. They may have less load, because they are
     /// faster, and then the throughput of the former ones would be lower.
     fn than(trial: &Trial) -> Option<Self> {
-        let enough = trial.sums.completions >= TUNING.steps.least_requests;
-        let faster = TUNING.bracket.faster_app;
+        let enough = trial.sums.completions >= tuning::steps::LEAST_REQUESTS;
+        let faster = tuning::bracket::FASTER_APP;
         enough.then(|| Self {
             throughput: trial.sums.throughput() * faster.sqrt(),
             time: trial.sums.mean_time() / faster,
@@ -102,7 +102,7 @@ impl FasterPods {
     /// Whether the pods of this trial are surely as fast. Neither the throughput nor the time shows
     /// it alone: pods with more load have a higher throughput, with less load a shorter time.
     fn are_those_of(&self, trial: &Trial) -> bool {
-        let longest = trial.sums.mean_time() * (1.0 + TUNING.evidence.sure * trial.time_deviation());
+        let longest = trial.sums.mean_time() * (1.0 + tuning::evidence::SURE * trial.time_deviation());
         trial.sums.throughput() > self.throughput && longest < self.time
     }
 }

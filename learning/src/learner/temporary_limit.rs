@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// A limit of the requests in a pod. A lone pod that was killed gets all requests that were held
 /// until it is ready again, whatever the target is.
@@ -20,7 +20,7 @@ pub(super) struct TemporaryLimit {
 impl TemporaryLimit {
     /// A limit that begins now.
     pub(super) fn new(requests: u32, now: Duration) -> Self {
-        Self { requests, until: now.saturating_add(TUNING.memory.limited) }
+        Self { requests, until: now.saturating_add(tuning::memory::LIMITED) }
     }
 
     /// The same time with another number of requests.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ReadingLine;
 use crate::curve::LEAST_LOAD;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// CPU of a pod at each throughput.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ impl CpuLine {
     /// without any request: a pod that is always busy lets requests go first, as far as they show.
     fn room(&self, slope: f64, unloaded_time: f64) -> Option<CpuRoom> {
         let (mean, share) = self.0.mean()?;
-        let most = TUNING.readings.most_cpu;
+        let most = tuning::readings::MOST_CPU;
         let throughput = mean + (most - share) / slope;
         let load = throughput * (unloaded_time + slope * most / (1.0 - most));
         (slope > 0.0 && throughput > 0.0 && load.is_finite()).then_some(CpuRoom { throughput, load })

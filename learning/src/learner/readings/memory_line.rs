@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ReadingLine;
 use crate::curve::LEAST_LOAD;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// Memory of a pod at each number of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ impl MemoryLine {
 
     /// Adds a second with this mean load of all pods.
     pub(in crate::learner) fn add_load(&mut self, load: f64) {
-        self.load = Some(self.load.map_or(load, |old| old + TUNING.memory.smoothing * (load - old)));
+        self.load = Some(self.load.map_or(load, |old| old + tuning::memory::SMOOTHING * (load - old)));
     }
 
     /// Adds a reading of one pod, as a share of its limit.
@@ -63,7 +63,7 @@ impl MemoryLine {
 
     /// Whether the line shows more than a kill does.
     pub(in crate::learner) fn is_precise(&self) -> bool {
-        self.line.readings >= TUNING.memory.precise_readings
+        self.line.readings >= tuning::memory::PRECISE_READINGS
     }
 
     /// Whether there are readings, but too few of them for a line.
@@ -86,7 +86,7 @@ impl MemoryLine {
         let load = load.max(LEAST_LOAD);
         let spread = (share_squares / readings - share * share).max(0.0).sqrt();
         let above_least = (share - least?) / load;
-        Some(above_least.max(spread / (TUNING.memory.least_spread * load.sqrt())).max(0.0))
+        Some(above_least.max(spread / (tuning::memory::LEAST_SPREAD * load.sqrt())).max(0.0))
     }
 
     /// Requests at a time that surely fit, if each costs the most that it may: soon after a kill
@@ -110,8 +110,8 @@ impl MemoryLine {
         let spread = fit
             .zip(self.line.mean())
             .map_or(1.0, |(fit, (load, _))| fit.spread / (slope * load.max(LEAST_LOAD).sqrt()));
-        TUNING.memory.peak
-            * if spread.is_finite() { spread.clamp(TUNING.memory.least_spread, 1.0) } else { 1.0 }
+        tuning::memory::PEAK
+            * if spread.is_finite() { spread.clamp(tuning::memory::LEAST_SPREAD, 1.0) } else { 1.0 }
     }
 }
 

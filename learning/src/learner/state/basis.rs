@@ -7,7 +7,7 @@ use super::LearnerState;
 use crate::bounds::LearningSpec;
 use crate::curve::Sums;
 use crate::learner::readings::cpu_line::CpuRoom;
-use crate::tuning::TUNING;
+use crate::tuning;
 
 /// What a learned target rests on.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,7 +109,7 @@ impl TargetBasis {
     /// A target may be above a bound that only raises keep, so that one does not bind. Noise of up
     /// to a raise is none.
     fn binding_at(&self, target: f64) -> Option<TargetBound> {
-        let [raise, _] = TUNING.steps.raises;
+        let [raise, _] = tuning::steps::RAISES;
         let memory = if let MemoryRoom::Most(most) = self.memory { Some(most) } else { None };
         let bounds = [
             (TargetBound::Memory, memory),
@@ -134,7 +134,7 @@ impl From<&Sums> for CurvePoint {
 /// Throughput at the loads at which requests wait for each other; `None` if there was none.
 fn full_throughput(curve: &[Sums], unloaded_time: f64) -> Option<f64> {
     let mut full = Sums::default();
-    let waits = |sums: &&Sums| sums.mean_time() > TUNING.pressure.knee * unloaded_time;
+    let waits = |sums: &&Sums| sums.mean_time() > tuning::pressure::KNEE * unloaded_time;
     curve.iter().filter(waits).for_each(|sums| full.add(sums));
     (full.seconds > 0.0).then(|| full.throughput())
 }

@@ -115,6 +115,8 @@ fn times_of_another_clock_hold_no_target_back() {
     workload.learner.raise_after = Duration::from_secs(u64::MAX);
     workload.learner.last_change = Some(Change::release(2.5, Duration::from_secs(u64::MAX)));
     workload.restart(&workload.stored());
-    assert!(workload.learner.raise_after <= workload.now() + Duration::from_secs(TUNING.steps.longest_pause));
+    assert!(
+        workload.learner.raise_after <= workload.now() + Duration::from_secs(tuning::steps::LONGEST_PAUSE)
+    );
     assert_eq!(workload.learner.last_change, None);
 }
