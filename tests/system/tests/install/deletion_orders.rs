@@ -14,8 +14,11 @@ use system_tests::cluster::installation::{NAMESPACE, until_available};
 use system_tests::cluster::kubectl;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::wait;
+use system_tests::workloads::rollout::until_rolled_out;
 
-use crate::installed::{INSTALLED, begin, ensure_serves_without_rouse, start_load, until_nothing_is_left};
+use crate::installed::{
+    INSTALLED, ROLLOUT, begin, ensure_serves_without_rouse, start_load, until_nothing_is_left,
+};
 use crate::kustomize::Manifests;
 use crate::other_adapter::{DIRECT, create_direct};
 
@@ -91,6 +94,8 @@ async fn ensure_order_ends_served(
     until_available(&namespace.client, INSTALLED).await?;
     let url = create_direct(namespace).await?;
     let mut load = start_load(&url, namespace).await?;
+    // Activators find the app earlier than the kubelet, and Kubernetes serves ready pods alone.
+    until_rolled_out(namespace, DIRECT, ROLLOUT).await?;
     for step in order {
         kubectl::run(&[&["delete", "--wait=false"], *step].concat()).await?;
     }
