@@ -103,6 +103,20 @@ pub async fn until_served(client: &Client, api_service: &str, deadline: Duration
     .await
 }
 
+/// Waits until the API server does not reach the server of an APIService.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_unserved(client: &Client, api_service: &str, deadline: Duration) -> Result<()> {
+    let services: Api<APIService> = Api::all(client.clone());
+    wait::until(&format!("APIService {api_service} not to be available"), deadline, || async {
+        let service = services.get(api_service).await?;
+        let conditions = service.status.and_then(|status| status.conditions).unwrap_or_default();
+        Ok(conditions.iter().any(|it| it.type_ == "Available" && it.status == "False").then_some(()))
+    })
+    .await
+}
+
 /// Waits until every component is available, whichever metrics API is served.
 ///
 /// # Errors

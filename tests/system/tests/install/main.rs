@@ -6,6 +6,7 @@
 mod beside_keda;
 mod deletion_orders;
 mod field_owners;
+mod firewall;
 mod installed;
 mod kustomize;
 mod other_adapter;
