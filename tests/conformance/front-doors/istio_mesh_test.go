@@ -19,7 +19,8 @@ const meshTemplate = "../../../chart/templates/mesh.yaml"
 
 var directives = regexp.MustCompile(`(?m)^\{\{.*\}\}$`)
 
-// The proxy of an activator sends to the address that the activator selected, with mTLS. Those of other namespaces are as before.
+// The proxy of an activator sends to the address that the activator selected, with mTLS. Those of
+// other namespaces are as before.
 func TestIstioSendsFromActivatorsWithMTLS(t *testing.T) {
 	text, err := os.ReadFile(filepath.FromSlash(meshTemplate))
 	if err != nil {

@@ -24,7 +24,8 @@ func TestMesh(t *testing.T) {
 	t.Run(mesh.Name, func(t *testing.T) { run.repeat(t, mesh, routes) })
 }
 
-// untilRefused wakes a workload by a client outside of the mesh, whom activators serve, and waits until its pod refuses this client.
+// untilRefused wakes a workload by a client outside of the mesh, which activators serve, and waits
+// until its pod refuses this client.
 func untilRefused(t *testing.T, route *route) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), load.Patience)

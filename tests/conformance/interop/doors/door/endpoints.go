@@ -14,7 +14,8 @@ import (
 	"rouse.dev/interop/doors/workload"
 )
 
-// envoyEndpoints is a cluster with the endpoints of a file, of which those in a mesh can have another transport.
+// envoyEndpoints is a cluster with the endpoints of a file, of which those in a mesh can have another
+// transport.
 func envoyEndpoints(protocol Protocol, dir, mesh, policy string) string {
 	return strings.NewReplacer("MESH", mesh, "POLICY", policy, "DIR", dir, "OPTIONS", envoyOptions(protocol)).
 		Replace(envoyDiscovered)
@@ -34,7 +35,8 @@ const envoyDiscovered = `
         explicit_http_config: {OPTIONS: {}}
 `
 
-// discover writes the endpoints of these Services for Envoy as they change, and returns when each has one.
+// discover writes the endpoints of these Services for Envoy as they change, and returns when each
+// has one.
 func discover(t *testing.T, cluster *workload.Cluster, routes []Route, dir string) {
 	t.Helper()
 	var known sync.WaitGroup

@@ -22,8 +22,9 @@ const (
       common_tls_context: IDENTITY}}},`
 )
 
-// Mesh is a mesh of the Envoy at this path, in the way of Istio with mTLS mode STRICT: pods accept mTLS alone, clients have a proxy
-// with the endpoints of the slices, and activators one for what they send to pods. Activators stay in the mesh.
+// Mesh is a mesh of the Envoy at this path, in the way of Istio with mTLS mode STRICT: pods accept
+// mTLS alone, clients have a proxy with the endpoints of the slices, and activators one for what
+// they send to pods. Activators stay in the mesh.
 func Mesh(program, version string, cluster *workload.Cluster) Door {
 	return Door{
 		Name:      "strict mTLS, Envoy " + EnvoyVersion,

@@ -17,7 +17,8 @@ type Session struct {
 	cookies   *cookiejar.Jar
 }
 
-// NewSession is a client of this address. New connections are for front doors that select an endpoint for each of them.
+// NewSession is a client of this address. New connections are for front doors that select an
+// endpoint for each of them.
 func NewSession(address string, newConnections bool) (*Session, error) {
 	cookies, err := cookiejar.New(nil)
 	transport := transport((*http.Protocols).SetHTTP1)
@@ -25,7 +26,8 @@ func NewSession(address string, newConnections bool) (*Session, error) {
 	return &Session{address, transport, cookies}, err
 }
 
-// Send sends a request, and returns the pod of its response. The pod works on it for so many milliseconds.
+// Send sends a request, and returns the pod of its response. The pod works on it for so many
+// milliseconds.
 func (s *Session) Send(ctx context.Context, work int) (string, error) {
 	origin := &url.URL{Scheme: "http", Host: s.address, Path: "/"}
 	header := http.Header{}
