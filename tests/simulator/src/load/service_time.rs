@@ -14,6 +14,15 @@ pub enum ServiceTime {
     /// Mean and coefficient of variation. Above 1 it is hyperexponential with balanced means, below
     /// 1 a constant part and an exponential one.
     Varying(Duration, f64),
+    /// As [`Varying`](Self::Varying), but some requests take longer, as those to a slow endpoint.
+    WithSlow {
+        /// Mean and coefficient of variation of the others.
+        others: (Duration, f64),
+        /// Share of the slow requests.
+        share: f64,
+        /// Factor on the time of a slow request.
+        factor: f64,
+    },
 }
 
 // === impl ServiceTime ===
@@ -22,6 +31,7 @@ impl ServiceTime {
     pub fn mean(self) -> Duration {
         match self {
             Self::Constant(mean) | Self::Exponential(mean) | Self::Varying(mean, _) => mean,
+            Self::WithSlow { others: (mean, _), share, factor } => mean.mul_f64(1.0 - share + share * factor),
         }
     }
 
@@ -31,6 +41,10 @@ impl ServiceTime {
             Self::Constant(time) => time,
             Self::Exponential(mean) => mean.mul_f64(exponential(random)),
             Self::Varying(mean, cv) => mean.mul_f64(varying(cv, random)),
+            Self::WithSlow { others: (mean, cv), share, factor } => {
+                let is_slow = random.random_bool(share);
+                mean.mul_f64(varying(cv, random) * if is_slow { factor } else { 1.0 })
+            }
         }
     }
 }
@@ -76,5 +90,16 @@ mod tests {
                 variance.sqrt() / mean
             );
         }
+    }
+    #[test]
+    fn slow_requests_have_their_share_and_their_factor() {
+        let mut random = StdRng::seed_from_u64(1);
+        let mean = Duration::from_millis(100);
+        let time = ServiceTime::WithSlow { others: (mean, 0.0), share: 0.1, factor: 10.0 };
+        assert_eq!(time.mean(), Duration::from_millis(190));
+        let draws: Vec<_> = (0..100_000).map(|_| time.draw(&mut random)).collect();
+        let slow = draws.iter().filter(|draw| **draw == 10 * mean).count();
+        assert!((9_500..10_500).contains(&slow), "{slow}");
+        assert!(draws.iter().all(|draw| *draw == mean || *draw == 10 * mean));
     }
 }

@@ -6,7 +6,7 @@ use serde_yaml_ng::{Mapping, Value};
 use super::units::{Bytes, DurationText};
 use crate::load::service_time::ServiceTime;
 use crate::workload::app::AppModel;
-use crate::workload::pod_speeds::PodSpeeds;
+use crate::workload::pod_speeds::{FACTORS, PodSpeeds};
 
 /// `app` of the file.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
@@ -60,6 +60,18 @@ pub struct ServiceSpec {
     /// Coefficient of variation; 1 is exponential, 0 constant.
     #[serde(default)]
     pub cv: f64,
+    /// Requests that take longer, as those to a slow endpoint.
+    pub slow: Option<SlowRequestsSpec>,
+}
+
+/// How many requests are slow, and how much.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SlowRequestsSpec {
+    /// Share of all requests.
+    pub share: f64,
+    /// Factor on the service time.
+    pub factor: f64,
 }
 
 /// The time for which a new pod is slower, and how much.
@@ -101,7 +113,7 @@ impl AppSpec {
         match self {
             Self::Cpu { cpu, .. } => ServiceTime::Constant(cpu.0),
             Self::Queue { service, .. } | Self::Memory { service, .. } | Self::Dependency { service, .. } => {
-                ServiceTime::Varying(service.mean.0, service.cv)
+                service.time()
             }
         }
     }
@@ -120,31 +132,49 @@ impl AppSpec {
         match self {
             Self::Cpu { cpu, wait, .. } => (cpu.0 + wait.0).as_secs_f64(),
             Self::Queue { service, .. } | Self::Memory { service, .. } | Self::Dependency { service, .. } => {
-                service.mean.0.as_secs_f64()
+                service.time().mean().as_secs_f64()
             }
         }
     }
 
     /// Why the values make no app, if they do not.
     pub fn fault(&self) -> Option<&'static str> {
-        let cv = match self {
-            Self::Queue { servers: 0, .. } => return Some("servers must be at least 1"),
+        match self {
+            Self::Queue { servers: 0, .. } => Some("servers must be at least 1"),
             Self::Queue { slow_pods: Some(SlowPodsSpec { every: 0, .. }), .. } => {
-                return Some("every must be at least 1");
+                Some("every must be at least 1")
             }
-            Self::Queue { .. } if !self.pod_speeds().are_valid() => {
-                return Some("factor must be from 0.01 to 100");
-            }
-            Self::Dependency { slots: 0, .. } => return Some("slots must be at least 1"),
-            Self::Cpu { cores, .. } if !(cores.is_finite() && *cores > 0.0) => {
-                return Some("cores must be above 0");
-            }
-            Self::Cpu { .. } => 0.0,
+            Self::Queue { .. } if !self.pod_speeds().are_valid() => Some("factor must be from 0.01 to 100"),
+            Self::Dependency { slots: 0, .. } => Some("slots must be at least 1"),
+            Self::Cpu { cores, .. } if !(cores.is_finite() && *cores > 0.0) => Some("cores must be above 0"),
+            Self::Cpu { .. } => None,
             Self::Queue { service, .. } | Self::Memory { service, .. } | Self::Dependency { service, .. } => {
-                service.cv
+                service.fault()
             }
-        };
-        (!(0.0..=100.0).contains(&cv)).then_some("cv must be from 0 to 100")
+        }
+    }
+}
+
+// === impl ServiceSpec ===
+
+impl ServiceSpec {
+    fn time(self) -> ServiceTime {
+        let (mean, cv) = (self.mean.0, self.cv);
+        match self.slow {
+            Some(SlowRequestsSpec { share, factor }) => {
+                ServiceTime::WithSlow { others: (mean, cv), share, factor }
+            }
+            None => ServiceTime::Varying(mean, cv),
+        }
+    }
+
+    fn fault(self) -> Option<&'static str> {
+        match self.slow {
+            _ if !(0.0..=100.0).contains(&self.cv) => Some("cv must be from 0 to 100"),
+            Some(slow) if !(0.0..=1.0).contains(&slow.share) => Some("share must be from 0 to 1"),
+            Some(slow) if !FACTORS.contains(&slow.factor) => Some("factor must be from 0.01 to 100"),
+            _ => None,
+        }
     }
 }
 

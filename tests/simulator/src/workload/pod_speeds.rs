@@ -7,7 +7,7 @@ use crate::clock::Time;
 use crate::workload::pod::{Pod, PodId, PodPhase};
 
 /// Accepted factors on the service time.
-const FACTORS: RangeInclusive<f64> = 0.01..=100.0;
+pub const FACTORS: RangeInclusive<f64> = 0.01..=100.0;
 
 /// Factors on the service time of single pods. By default all pods have the same speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

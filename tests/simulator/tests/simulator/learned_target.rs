@@ -46,6 +46,7 @@ const WARM_UP: &str = include_str!("../../scenarios/variants/warm-up.yaml");
 const BURSTS: &str = include_str!("../../scenarios/variants/bursts.yaml");
 const CLOSED_LOOP: &str = include_str!("../../scenarios/variants/closed-loop.yaml");
 const SLOW_POD: &str = include_str!("../../scenarios/variants/slow-pod.yaml");
+const SLOW_ENDPOINT: &str = include_str!("../../scenarios/variants/slow-endpoint.yaml");
 const LOW_LOAD: &str = include_str!("../../scenarios/variants/low-load.yaml");
 const ONE_POD: &str = include_str!("../../scenarios/variants/one-pod.yaml");
 const MORE_MEMORY: &str = include_str!("../../scenarios/variants/release-memory.yaml");
@@ -199,7 +200,7 @@ fn change_times(outcome: &Outcome) -> Vec<u64> {
 /// One row of the acceptance table: `None` is a pass.
 type Row = (&'static str, fn(u64) -> Option<String>);
 
-const ROWS: [Row; 40] = [
+const ROWS: [Row; 41] = [
     ("eight servers, tight objective, x1/4", |seed| {
         convergence_fault(EIGHT_SERVERS, Factor(0.25), seed, TEN_MINUTES)
     }),
@@ -242,6 +243,9 @@ const ROWS: [Row; 40] = [
     ("no target, bursts", |seed| convergence_fault(BURSTS, NoneWithLimit(0), seed, FIVE_MINUTES)),
     ("no target, closed loop", |seed| convergence_fault(CLOSED_LOOP, NoneWithLimit(0), seed, FIVE_MINUTES)),
     ("no target, slow pod", |seed| convergence_fault(SLOW_POD, NoneWithLimit(0), seed, FIVE_MINUTES)),
+    ("no target, slow endpoint", |seed| {
+        convergence_fault(SLOW_ENDPOINT, NoneWithLimit(0), seed, FIVE_MINUTES)
+    }),
     ("no target, one pod", |seed| convergence_fault(ONE_POD, NoneWithLimit(0), seed, FIVE_MINUTES)),
     ("slow dependency", dependency_fault),
     ("two mixes", mixes_fault),
@@ -291,6 +295,11 @@ fn optimum_of_pods_with_a_memory_limit_is_found_without_a_target() {
 #[test]
 fn optimum_of_pods_that_warm_up_is_found_without_a_target() {
     assert_eq!(convergence_fault(WARM_UP, NoneWithLimit(0), 1, FIVE_MINUTES), None);
+}
+
+#[test]
+fn optimum_beside_a_slow_endpoint_is_found_without_a_target() {
+    assert_eq!(convergence_fault(SLOW_ENDPOINT, NoneWithLimit(0), 1, FIVE_MINUTES), None);
 }
 
 #[test]

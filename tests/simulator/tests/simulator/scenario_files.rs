@@ -56,6 +56,11 @@ fn value_out_of_range_is_an_error_with_its_field() {
             "",
             "app: factor must be from 0.01 to 100",
         ),
+        (
+            "{model: queue, servers: 1, service: {mean: 1s, slow: {share: 1.1, factor: 2}}}",
+            "",
+            "app: share must be from 0 to 1",
+        ),
         (QUEUE, "maxPods: 0", "maxPods: must be at least 1"),
         (QUEUE, "changes: [{at: 2m, app: {}}, {at: 1m, app: {}}]", "changes: must be in order of time"),
     ] {
@@ -112,6 +117,16 @@ fn slow_pods_and_cold_pods_take_longer() {
     assert!((190.0..=220.0).contains(&p95("slowPods: {every: 1, factor: 2}")));
     assert!((190.0..=220.0).contains(&p95("warmUp: {time: 1h, factor: 2}")));
     assert!(p95("warmUp: {time: 10s, factor: 2}") < 110.0);
+}
+
+#[test]
+fn requests_to_a_slow_endpoint_take_longer() {
+    let p95 = |slow: &str| {
+        let app = format!("{{model: queue, servers: 8, service: {{mean: 100ms{slow}}}}}");
+        run(&app, 10, 8, "").p95_ms
+    };
+    assert!((990.0..=1030.0).contains(&p95(", slow: {share: 0.1, factor: 10}")));
+    assert!(p95(", slow: {share: 0.01, factor: 10}") < 110.0);
 }
 
 #[test]
