@@ -200,7 +200,7 @@ fn change_times(outcome: &Outcome) -> Vec<u64> {
 /// One row of the acceptance table: `None` is a pass.
 type Row = (&'static str, fn(u64) -> Option<String>);
 
-const ROWS: [Row; 41] = [
+const ROWS: [Row; 43] = [
     ("eight servers, tight objective, x1/4", |seed| {
         convergence_fault(EIGHT_SERVERS, Factor(0.25), seed, TEN_MINUTES)
     }),
@@ -211,6 +211,8 @@ const ROWS: [Row; 41] = [
     ("eight servers, cv 1, x4", |seed| convergence_fault(CV_1, Factor(4.0), seed, TEN_MINUTES)),
     ("eight servers, cv 4, x1/4", |seed| convergence_fault(CV_4, Factor(0.25), seed, TEN_MINUTES)),
     ("eight servers, cv 4, x4", |seed| convergence_fault(CV_4, Factor(4.0), seed, TEN_MINUTES)),
+    ("slow endpoint, x1/4", |seed| convergence_fault(SLOW_ENDPOINT, Factor(0.25), seed, TEN_MINUTES)),
+    ("slow endpoint, x4", |seed| convergence_fault(SLOW_ENDPOINT, Factor(4.0), seed, TEN_MINUTES)),
     ("one core, x1/4", |seed| convergence_fault(ONE_CORE, Factor(0.25), seed, TEN_MINUTES)),
     ("one core, x4", |seed| convergence_fault(ONE_CORE, Factor(4.0), seed, TEN_MINUTES)),
     ("one core, a tenth of the load at first, x4", low_load_fault),
