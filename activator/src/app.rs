@@ -1,16 +1,12 @@
-//! Wiring: which tasks run, what they share, and in which order they end.
-//!
-//! ```text
-//! SIGTERM ─► not ready, "Connection: close" ─► no new connection for the grace period ─► listeners
-//!   close, requests end ─► exit
-//! ```
-//!
-//! Held requests are served until the end: watches, probes and pushes run as long as the last of
-//! them. Those for which the drain is too short are rejected just before it ends.
+//! Wiring: which tasks run, and what they share.
+
+mod drain;
+mod drain_times;
+pub mod own_pod;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use autoscaler::contract::{ACTIVATOR_ACCOUNT, SLOTS_PORT_NAME, STATS_AUDIENCE, STATS_PORT_NAME};
@@ -29,10 +25,11 @@ use proxy::server::ServerOptions;
 use proxy::workers::Workers;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::app::drain::Drain;
+use crate::app::own_pod::OwnPod;
 use crate::args::{Args, Limits, worker_count};
 use crate::fallback_waker::{FallbackWaker, StrandedQuery};
 use crate::metrics::traces::TraceMetrics;
@@ -62,8 +59,6 @@ use crate::workloads::{ClusterChange, Namespaces, file, kubernetes};
 
 /// Changes that may wait to be applied; the watches wait beyond that.
 const CHANGES: usize = 1024;
-/// The part of a drain that is left for responses to requests that no pod took.
-const LAST_RESPONSES: u32 = 20;
 
 /// The inputs of an activator: from watches in a cluster, or from a file.
 #[derive(Debug)]
@@ -93,6 +88,7 @@ pub struct App {
     workers: Workers<Forwarder>,
     workloads: WorkloadDirectory<WorkloadThrottler>,
     wake_listener: Option<TcpListener>,
+    own_pod: Option<OwnPod>,
     outlet: StatReporter,
     /// `None` without a collector.
     span_export: Option<SpanExport>,
@@ -126,6 +122,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             component_base::kubernetes::ensure_own_account(&args.system_namespace, ACTIVATOR_ACCOUNT)?;
             app = app.with_wake_endpoint(bind_port(args.wake_port)?);
             let client = component_base::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
+            app = app.with_own_pod(OwnPod::new(&client, &args.system_namespace, &args.pod_name));
             watch_cluster(client, &args, &readiness, &app.throttlers.metrics.decode_errors).await?
         }
     };
@@ -271,6 +268,7 @@ impl App {
             workers,
             workloads,
             wake_listener: None,
+            own_pod: None,
             outlet,
             span_export,
         })
@@ -287,6 +285,13 @@ impl App {
     #[must_use]
     pub fn with_wake_endpoint(mut self, listener: TcpListener) -> Self {
         self.wake_listener = Some(listener);
+        self
+    }
+
+    /// Drains for as long as the kubelet gives this pod.
+    #[must_use]
+    pub fn with_own_pod(mut self, pod: OwnPod) -> Self {
+        self.own_pod = Some(pod);
         self
     }
 
@@ -331,7 +336,10 @@ impl App {
         };
         let end = async {
             stop.cancelled().await;
-            self.drain(readiness, &close, &connections, &hold_end).await;
+            let Self { limits, requests, own_pod, .. } = &self;
+            Drain { limits, requests, own_pod: own_pod.as_ref(), readiness }
+                .run(&close, &connections, &hold_end)
+                .await;
         };
         tokio::select! {
             _ = work => tracing::error!("a task ended unexpectedly, stopping"),
@@ -358,29 +366,5 @@ impl App {
         let Some(publication) = publication else { return };
         let is_reported = || receivers.iter().all(|addresses| self.outlet.reaches_all(&addresses.borrow()));
         publication.run(is_reported, || self.throttlers.reporter.carried()).await;
-    }
-
-    async fn drain(
-        &self,
-        readiness: &Readiness,
-        close: &CancellationToken,
-        connections: &TaskTracker,
-        hold_end: &CancellationToken,
-    ) {
-        readiness.drain();
-        self.requests.draining.store(true, Ordering::Relaxed);
-        let Limits { drain_grace, longest_drain_grace, drain_timeout, .. } = self.limits;
-        self.requests.arrivals.wait_for_quiet(drain_grace, longest_drain_grace).await;
-        close.cancel();
-        connections.close();
-        // Requests may wait for a pod for longer than a drain takes. They get a response before it
-        // ends. A longer drain would also delay the moment at which an activator that does not
-        // report is given up (`autoscaler::stats::reporters`).
-        if timeout(drain_timeout - drain_timeout / LAST_RESPONSES, connections.wait()).await.is_err() {
-            hold_end.cancel();
-        }
-        // Each listener bounds its own end.
-        connections.wait().await;
-        tracing::info!("drain completed");
     }
 }

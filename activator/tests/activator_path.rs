@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use activator::app::own_pod::OwnPod;
 use activator::args::Limits;
 use activator::workloads::Workload;
 use activator::workloads::no_wake::NoWake;
@@ -18,9 +19,11 @@ use autoscaler::history::FirstRequest;
 use autoscaler::settings::{NoWakeResponse, Pause};
 use autoscaler::stats::FirstRequestReport;
 use bytes::Bytes;
+use fake_api::FakeApi;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::json;
 use support::pod::FakePod;
 use support::receiver::Receiver;
 use support::{Harness, LIMITS, ReceivedResponse, client, eventually, key, within};
@@ -531,6 +534,22 @@ async fn drain_that_is_shorter_than_a_wake_ends_held_requests_with_a_retry() {
     assert_eq!((answer.status(), answer.header("retry-after")), (503, "1"));
     assert_eq!(answer.header("connection"), "close");
     assert_eq!(answer.problem()["reason"], "ActivatorStopping");
+    within("the end", harness.running).await.unwrap();
+}
+
+#[tokio::test]
+async fn kubelet_that_gives_less_than_a_drain_ends_held_requests_with_a_retry() {
+    let api = FakeApi::default();
+    let deleted = json!({"deletionTimestamp": "2026-11-28T12:00:00Z", "deletionGracePeriodSeconds": 2});
+    api.put("/api/v1/namespaces/rouse-system/pods/activator-1", json!({"metadata": deleted}));
+    let pod = OwnPod::new(&api.client(), "rouse-system", "activator-1");
+    let limits = Limits { drain_timeout: Duration::from_secs(600), ..LIMITS };
+    let harness = Harness::with_own_pod(pod, limits).await;
+    let request = harness.get("/");
+    harness.until_held(1).await;
+    harness.stop.cancel();
+    let answer = within("answer", request).await.unwrap();
+    assert_eq!((answer.status(), answer.problem()["reason"].as_str()), (503, Some("ActivatorStopping")));
     within("the end", harness.running).await.unwrap();
 }
 

@@ -17,6 +17,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use activator::app::own_pod::OwnPod;
 use activator::app::{App, Sources};
 use activator::args::Limits;
 use activator::requests::tcp_probes::TcpProbes;
@@ -90,12 +91,17 @@ impl Harness {
         limits: Limits,
         adapt: impl FnOnce(&mut Workload),
     ) -> Self {
-        Self::beside(None, Some(resources), None, free_port(), limits, adapt).await
+        Self::beside(None, Some(resources), None, None, free_port(), limits, adapt).await
     }
 
     /// An activator that exports spans.
     pub async fn with_traces(traces: TraceSettings) -> Self {
-        Self::beside(None, None, Some(traces), free_port(), LIMITS, |_| {}).await
+        Self::beside(None, None, Some(traces), None, free_port(), LIMITS, |_| {}).await
+    }
+
+    /// An activator that reads its own pod when it stops.
+    pub async fn with_own_pod(pod: OwnPod, limits: Limits) -> Self {
+        Self::beside(None, None, None, Some(pod), free_port(), limits, |_| {}).await
     }
 
     /// One of several, with pods that listen on `pod_port`.
@@ -105,13 +111,14 @@ impl Harness {
         limits: Limits,
         adapt: impl FnOnce(&mut Workload),
     ) -> Self {
-        Self::beside(slot_exchange, None, None, pod_port, limits, adapt).await
+        Self::beside(slot_exchange, None, None, None, pod_port, limits, adapt).await
     }
 
     async fn beside(
         slot_exchange: Option<SlotExchangeConfig>,
         fallback_waker: Option<ApiResources>,
         traces: Option<TraceSettings>,
+        own_pod: Option<OwnPod>,
         pod_port: u16,
         limits: Limits,
         adapt: impl FnOnce(&mut Workload),
@@ -124,7 +131,10 @@ impl Harness {
         let wake = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let wake_port = wake.local_addr().unwrap().port();
         let app = App::new("activator-1".into(), limits, &agents, traces, &registry).unwrap();
-        let app = app.with_wake_endpoint(wake);
+        let mut app = app.with_wake_endpoint(wake);
+        if let Some(pod) = own_pod {
+            app = app.with_own_pod(pod);
+        }
         let tcp_probes = app.tcp_probes();
         let (ready, stopped) = (readiness.clone(), stop.clone());
         let sources = Sources {
