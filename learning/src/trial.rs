@@ -61,11 +61,11 @@ impl Trial {
         total / (total / target).ceil().max(1.0)
     }
 
-    /// The target at which the pods would be one less than they were. Few pods do not become less
-    /// by the usual raises.
+    /// The target at which the pods would be one less than they were. Four pods do not become less
+    /// by the usual raises. Fewer would need a raise by half, which may lead far above the knee.
     pub(crate) fn target_of_one_pod_less(&self) -> Option<f64> {
         let pods = (self.sums.seconds / self.seconds).round();
-        (pods > 1.0).then(|| tuning::steps::ABOVE_LOAD * self.total_load() / (pods - 1.0))
+        (pods > 3.0).then(|| tuning::steps::ABOVE_LOAD * self.total_load() / (pods - 1.0))
     }
 
     /// Bounds of the miss rate, this many standard deviations away.
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn target_of_one_pod_less_removes_one_pod() {
-        for pods in 2..20 {
+        for pods in 4..20 {
             let trial = trial(f64::from(pods), 6.0);
             let target = trial.target_of_one_pod_less().unwrap();
             assert_eq!((f64::from(pods) * 6.0 / target).ceil(), f64::from(pods - 1), "{pods} pods: {target}");
@@ -101,8 +101,8 @@ mod tests {
     }
 
     #[test]
-    fn last_pod_is_not_removed() {
-        assert_eq!(trial(1.0, 6.0).target_of_one_pod_less(), None);
+    fn one_of_three_pods_is_not_removed() {
+        assert_eq!(trial(3.0, 6.0).target_of_one_pod_less(), None);
         assert_eq!(Trial::default().target_of_one_pod_less(), None);
     }
 }

@@ -25,6 +25,20 @@ fn out_of_memory_kill_lowers_target_for_the_epoch() {
     assert!(workload.target() <= lowered + 1e-9, "{}", workload.learned());
 }
 
+/// The first pod has all requests of the first seconds, whatever the target is.
+#[test]
+fn kill_of_a_pod_with_more_than_the_target_bounds_no_target_that_fits() {
+    // 20 % of the limit without requests, and 5 % for each: a load of 7.5 fits.
+    let mut workload = Workload { memory: Some((0.2, 0.05)), in_force: Some(24.0), ..Workload::new(2.0) };
+    workload.run(10);
+    workload.learner.out_of_memory(workload.now());
+    for load in [1.0, 2.0, 3.0] {
+        workload.in_force = Some(load);
+        workload.run(150);
+    }
+    assert!(workload.learner.memory_cap.unwrap() > 2.0, "{}", workload.learned());
+}
+
 #[test]
 fn readings_lower_target_before_a_kill() {
     // 20 % of the limit without requests, and 5 % for each: the peak of a balanced load of 7.5
