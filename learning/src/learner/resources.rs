@@ -25,7 +25,7 @@ impl Learner {
             self.last_change.is_some_and(|change| at.saturating_sub(change.at) < tuning::evidence::BLOCK);
         if self.phase != Phase::Reverted && !(recent && self.memory_cap.is_some()) {
             self.memory_cap = Some(self.memory_cap.map_or(cap, |old| old.min(cap)));
-            // A pod that had more than the target, as the first one has, says nothing about the target.
+            // A pod that had more than the target, as the first one has, shows nothing about it.
             let carried = self.memory.load().map_or(killed, |load| load.max(killed));
             self.guessed_at = (!self.memory.is_precise()).then_some(carried);
             self.limit = Some(TemporaryLimit::new(self.requests_that_fit(cap), at));
