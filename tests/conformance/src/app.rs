@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::addresses::AppAddress;
+use crate::addresses::{AppAddress, ReservedPort};
 use crate::app_state::{AppState, ObservedRequest};
 use crate::case::AppAction;
 use crate::http2::case::Http2Action;
@@ -36,6 +36,7 @@ pub struct TestApp {
     pub address: SocketAddr,
     shared: Arc<AppState>,
     accepting: AbortHandle,
+    _reserved: ReservedPort,
 }
 
 // === impl TestApp ===
@@ -51,7 +52,7 @@ impl TestApp {
         actions: Vec<AppAction>,
         http2: Vec<Http2Action>,
     ) -> anyhow::Result<Self> {
-        let listener = at.listen().await.context("the app's socket")?;
+        let (listener, reserved) = at.listen().await.context("the app's socket")?;
         let address = listener.local_addr()?;
         let shared = Arc::new(AppState {
             actions: Mutex::new(actions),
@@ -60,7 +61,7 @@ impl TestApp {
             clients: Mutex::new(BTreeSet::new()),
         });
         let accepting = tokio::spawn(accept(listener, shared.clone())).abort_handle();
-        Ok(Self { address, shared, accepting })
+        Ok(Self { address, shared, accepting, _reserved: reserved })
     }
 
     /// The requests received so far.
