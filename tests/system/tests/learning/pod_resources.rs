@@ -3,6 +3,7 @@
 //!
 //! On a cluster of its own with `--metrics-server`: `make test-learning`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -41,12 +42,12 @@ struct LimitedApp {
 async fn target_stays_within_limits_of_cpu_and_memory_without_a_number() -> Result<()> {
     let namespace = begin_exclusive("limited").await?;
     // 0.2 s of CPU a second and 10 ms a request are 20 requests a second, each of which takes
-    // 510 ms: 10.2 at a time. Times grow well before that, so the target may end at half.
+    // 510 ms: 10.2 at a time.
     let cpu = LimitedApp {
         name: "cpu",
         arguments: &["serve", "--cpu-ms=10"],
         limits: json!({"cpu": "200m"}),
-        expected: 4.5..=12.2,
+        expected: 8.1..=12.3,
         kills: 0,
     };
     // Some 60 MiB beside the process are 15 requests of 4 MiB at most, of which the target plans
@@ -74,17 +75,18 @@ async fn learn(namespace: &TestNamespace, app: LimitedApp) -> Result<()> {
     let kept = Load { new_connections: false, ..Load::concurrency(&url, CLIENTS, WORK, LONGEST) };
     let mut load = kept.start(namespace).await?;
     let began = Instant::now();
-    let (mut lost, mut target) = (Vec::new(), 0.0);
+    let (mut lost, mut target, mut restarts) = (Vec::new(), 0.0, BTreeMap::new());
     while began.elapsed() < LEARNED {
         tokio::time::sleep(PRINT_INTERVAL).await;
         let responses = load.until_now().await?;
+        restarts.extend(app_restarts(namespace, app.name).await?);
         lost.extend(ensure_all_ok(&responses).err());
         let (size, learning) = (replicas(namespace, app.name).await?, learning(namespace, app.name).await?);
         target = number(&learning, "/targetInForce")?;
         let (name, elapsed, count) = (app.name, began.elapsed().as_secs(), responses.len());
         println!("{name} after {elapsed} s: {count} responses, {size} pods, target {target}, {learning}");
     }
-    let kills = kills(namespace, app.name).await?;
+    let kills: i32 = restarts.values().sum();
     println!("{}: target {target}, {kills} kills, lost {lost:?}", app.name);
     ensure!(app.expected.contains(&target), "target {target}, expected {:?}", app.expected);
     ensure!(kills <= app.kills, "{kills} kills");
@@ -102,9 +104,13 @@ async fn limit(namespace: &TestNamespace, app: &LimitedApp) -> Result<()> {
     Ok(())
 }
 
-/// Restarts of the app's containers.
-async fn kills(namespace: &TestNamespace, name: &str) -> Result<i32> {
+/// How often the app of each pod was restarted. A pod that was killed may be gone at the end.
+async fn app_restarts(namespace: &TestNamespace, name: &str) -> Result<Vec<(String, i32)>> {
     let pods = pods_of(namespace, name).await?;
-    let statuses = pods.iter().filter_map(|pod| pod.status.as_ref()?.container_statuses.as_ref()).flatten();
-    Ok(statuses.filter(|status| status.name == "app").map(|status| status.restart_count).sum())
+    let restarts = pods.iter().filter_map(|pod| {
+        let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+        let app = statuses.iter().find(|status| status.name == "app")?;
+        Some((pod.metadata.name.clone()?, app.restart_count))
+    });
+    Ok(restarts.collect())
 }
