@@ -19,7 +19,7 @@ pub(crate) const SAME_TIME_NOISE: f64 = 1.5;
 /// Fall of a throughput, as a logarithm, that noise of many requests does not reach. Scenario
 /// `slow-dependency`.
 pub(crate) const SHIFT_DOWN: f64 = 0.25;
-/// The same for a higher throughput: a larger target has one until its loads are known. Chosen.
+/// The same for a higher throughput, as after a raise until the curve has its loads. Chosen.
 pub(crate) const SHIFT_UP: f64 = 0.5;
 /// The same in an overload, while requests pile up and drain. Chosen.
 pub(crate) const SHIFT_OVERLOADED: f64 = 0.8;
